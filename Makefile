@@ -1,0 +1,46 @@
+# make demo: install into .venv and run jitmod on the bundled example.
+# make test: install with the test extras and run everything that CI checks.
+# The Python of .venv is PYTHON (make test PYTHON=python3.12); 3.11 or newer.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MADE := $(VENV)/made-with-$(subst /,_,$(PYTHON))
+UV := $(shell command -v uv 2>/dev/null)
+
+ifeq ($(UV),)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+CREATE := $(PYTHON) -m venv $(VENV)
+else
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
+endif
+
+.PHONY: demo test clean
+
+demo: $(VENV)/demo.stamp
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
+
+test: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/mypy src codemods
+	$(BIN)/pytest -n 2
+
+clean:
+	rm -rf $(VENV)
+
+# A stamp is older than pyproject.toml only where something has to be installed again.
+$(VENV)/%.stamp: pyproject.toml $(MADE)
+	$(INSTALL) --editable '.[$(EXTRAS_$*)]'
+	touch $@
+
+EXTRAS_demo := demo
+EXTRAS_test := demo,test
+
+$(MADE):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "jitmod needs Python 3.11 or newer, and $(PYTHON) is: $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12" >&2; \
+	  exit 1; }
+	rm -rf $(VENV)
+	$(CREATE) || { rm -rf $(VENV); exit 1; }
+	touch $@

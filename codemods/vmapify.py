@@ -1,0 +1,125 @@
+"""vmapify: a per-item loop over a Module becomes one batched call inside `filter_jit`.
+
+What it does
+    Finds loops and list comprehensions that call an `eqx.Module` or a compiled function once per item, and moves that
+    call, with the pure computation around it, into one module-level `@eqx.filter_jit` function built on
+    `jax.lax.map(per_item, items, batch_size=N)`. Host work of the loop (`float(...)`, `print`, lists of Python values)
+    stays a Python loop, over the results.
+
+Why it is slow
+    Called eagerly, every primitive of the model is dispatched on its own from Python, for every item; called through a
+    small jit per item, the device idles between launches. Inside one jit the whole batch is one launch.
+
+When it refuses
+    When an item depends on the one before, when host work feeds the model, when an exit depends on data, when the
+    callee has effects or a branch that batching would change, when the items are not arrays of one shape, when a name
+    of the loop is read after it, and when anything on the way cannot be resolved. Each refusal has a reason code.
+
+Safety
+    Items, length and dtype are proved, guarded in the generated code, or stated as an assumption whose violation
+    raises. Results may differ from the eager ones by rounding, as any jit changes the order of floating-point
+    operations. Random draws are the same: chained keys are split by a scan in the same order.
+
+References
+    https://docs.jax.dev/en/latest/_autosummary/jax.lax.map.html
+    https://docs.kidger.site/equinox/api/transformations/
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+from jitmod.analysis import library
+from jitmod.analysis.effects import Effects
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.jits import Contexts, describe
+from jitmod.analysis.loops import Loop, Unplannable, loops_in
+from jitmod.analysis.plan import heavy_calls, plan
+from jitmod.analysis.values import Instance
+from jitmod.model import Finding, Knob, Patch, Refusal, Variant
+from jitmod.rewrite.codemod import Codemod, Example
+from jitmod.rewrite.function import Compiled
+from jitmod.rewrite.imports import Imports, NameTaken
+from jitmod.rewrite.lower import Lowering
+from jitmod.rewrite.names import Namer
+from jitmod.source.document import Document
+from jitmod.source.project import Class, Project
+
+_ANALYSES: WeakKeyDictionary[Project, tuple[Effects, Contexts]] = WeakKeyDictionary()
+
+
+def analyses(project: Project) -> tuple[Effects, Contexts]:
+    """The analyses of a project, made once."""
+    if project not in _ANALYSES:
+        inference = Inference(project)
+        _ANALYSES[project] = Effects(inference), Contexts(inference)
+    return _ANALYSES[project]
+
+
+class Vmapify(Codemod):
+    """The codemod; see the module's docstring."""
+
+    id = "vmapify"
+    summary = "a per-item loop over a Module becomes one batched call inside filter_jit"
+    examples: ClassVar[Sequence[Example]] = ()
+
+    def find(self, document: Document, project: Project) -> Iterator[Finding]:
+        effects, contexts = analyses(project)
+        namer = Namer.of(project.module(document))
+        for loop in loops_in(project.module(document)):
+            heavy = heavy_calls(loop, effects.inference)
+            if heavy:
+                yield self._decide(loop, heavy[0], effects, contexts, namer)
+
+    def _decide(self, loop: Loop, heavy: ast.Call, effects: Effects, contexts: Contexts, namer: Namer) -> Finding:
+        document = loop.module.document
+        site = document.site(loop.node, loop.symbol)
+        try:
+            decided = plan(loop, effects, contexts, heavy)
+            knob = batch_size(heavy, loop, effects)
+            function = Compiled(decided, effects, Imports(loop.module), namer, knob)
+            edits = Lowering(decided, function).edits()
+        except Unplannable as why:
+            line = getattr(why.node, "lineno", site.line)
+            return Refusal(self.id, site, why.reason, f"{why.message} (line {line})")
+        except NameTaken as taken:
+            return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
+        callee = describe(effects.inference.kind(heavy.func, loop.module))
+        message = f"calls {callee} `{ast.unparse(heavy.func)}` once per item; batched in `{function.name}`"
+        variant = Variant("lax.map", edits, (knob,))
+        return Patch(self.id, site, message, (variant,), decided.assumptions, (function.name,))
+
+
+def batch_size(heavy: ast.Call, loop: Loop, effects: Effects) -> Knob:
+    """How many items run at once. A convolution is slow inside a loop of XLA's on CPU, so it gets one large batch."""
+    if _has_convolution(heavy, loop, effects):
+        return Knob("batch_size", 256, (256, 32, 4))
+    return Knob("batch_size", 64, (64, 16, 256))
+
+
+def _has_convolution(heavy: ast.Call, loop: Loop, effects: Effects) -> bool:
+    infer = effects.inference
+    todo: list[Class] = []
+    kind = infer.kind(heavy.func, loop.module)
+    receiver = getattr(kind, "receiver", None)
+    for candidate in (kind, receiver):
+        if isinstance(candidate, Instance) and isinstance(candidate.cls, Class):
+            todo.append(candidate.cls)
+    seen: set[Class] = set()
+    while todo:
+        cls = todo.pop()
+        seen.add(cls)
+        for node in ast.walk(cls.node):
+            if not isinstance(node, ast.Name | ast.Attribute):
+                continue
+            name = infer.dotted(node, cls.module)
+            if name is not None and library.is_convolution(name):
+                return True
+            if isinstance(node, ast.Name):
+                found = getattr(infer.kind(node, cls.module), "cls", None)
+                if isinstance(found, Class) and found not in seen:
+                    todo.append(found)
+    return False

@@ -1,0 +1,92 @@
+"""Boundaries: which callables are compiled or Modules, and whether a function's body runs inside a trace."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from jitmod.analysis import library
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.values import Instance, Kind, Routine, Transformed
+from jitmod.source.project import Function, SourceModule
+
+
+def is_heavy(kind: Kind, infer: Inference) -> bool:
+    """Whether calling a value of this kind runs a Module or a compiled function."""
+    match kind:
+        case Instance(cls):
+            return infer.is_module(cls)
+        case Routine(_, Instance(cls)):
+            return infer.is_module(cls)
+        case Transformed(base, transform):
+            return transform in library.JITS or is_heavy(base, infer)
+    return False
+
+
+def describe(kind: Kind) -> str:
+    """A callee in words."""
+    match kind:
+        case Transformed(_, transform) if transform in library.JITS:
+            return "the compiled function"
+        case Transformed(base, _):
+            return describe(base)
+    return "the Module"
+
+
+@dataclass(eq=False)
+class Contexts:
+    """Where the functions of a project run: inside a trace, eagerly, both, or nowhere that can be seen."""
+
+    inference: Inference
+    _known: dict[Function, frozenset[str]] = field(default_factory=dict)
+    _compiled: set[Function] | None = None
+
+    def of(self, function: Function) -> frozenset[str]:
+        """A subset of {"traced", "eager"}; empty where no call is seen."""
+        if function in self._known:
+            return self._known[function]
+        self._known[function] = frozenset()  # a recursive call adds nothing
+        found: set[str] = set()
+        if function in self._compiled_functions():
+            found.add("traced")
+        outer = function.scope.parent
+        if outer is not None and outer.is_function and "traced" in self.of(outer.module.functions[outer.node]):
+            found.add("traced")
+        for module, call in self.inference.call_sites(function):
+            caller = module.functions.get(module.scope_of(call).node)
+            if function in self._compiled_functions() and self._is_compiled_call(call, module):
+                continue
+            found |= self.of(caller) or {"eager"} if caller else {"eager"}
+        self._known[function] = frozenset(found)
+        return self._known[function]
+
+    def _is_compiled_call(self, call: ast.Call, module: SourceModule) -> bool:
+        kind = self.inference.kind(call.func, module)
+        while isinstance(kind, Transformed):
+            if kind.transform in library.JITS:
+                return True
+            kind = kind.base
+        return False
+
+    def _compiled_functions(self) -> set[Function]:
+        """The functions that some boundary of the project compiles: by decorator, or `jit(f)` anywhere."""
+        if self._compiled is None:
+            self._compiled = set()
+            infer = self.inference
+            for module in infer.project.by_path.values():
+                for function in module.functions.values():
+                    if function.decorators and not isinstance(function.node, ast.Lambda):
+                        self._note(infer.defined(function, module))
+            for name in ("jit", "filter_jit", "pmap", "filter_pmap"):
+                for module, call in infer.project.calls.get(name, ()):
+                    self._note(infer.kind(call, module))
+        return self._compiled
+
+    def _note(self, kind: Kind) -> None:
+        inside = False
+        while isinstance(kind, Transformed):
+            inside = inside or kind.transform in library.JITS
+            kind = kind.base
+        target = self.inference.target(kind)
+        if inside and isinstance(target, Function) and self._compiled is not None:
+            self._compiled.add(target)

@@ -1,0 +1,218 @@
+"""Loops: where they are, what they iterate over, and which names they bind for each item."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.values import (
+    UNKNOWN,
+    Array,
+    Constant,
+    Instance,
+    Kind,
+    Length,
+    Mapping,
+    NdArray,
+    Number,
+    Range,
+    Record,
+    Sequence,
+    item_of,
+    length_of,
+)
+from jitmod.analysis.values import Iterator as LazyIterator
+from jitmod.source.project import Function, SourceModule
+
+LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True)
+class Unplannable(Exception):
+    """Why a loop cannot be planned: a reason code, the node that decides, and a sentence a user can act on."""
+
+    reason: str
+    node: ast.AST
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop and where it stands. `statement` is the statement that is, or holds, the loop."""
+
+    module: SourceModule
+    node: LoopNode
+    statement: ast.stmt
+    function: Function | None
+
+    @property
+    def symbol(self) -> str:
+        return self.function.name if self.function else "<module>"
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """The statements of one iteration; a comprehension's element is one expression statement."""
+        if isinstance(self.node, ast.For | ast.AsyncFor | ast.While):
+            return self.node.body
+        assert isinstance(self.node, ast.ListComp | ast.SetComp | ast.GeneratorExp)
+        return [ast.copy_location(ast.Expr(self.node.elt), self.node.elt)]
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """One value per item: `name` takes the items of `source`, or the position where `source` is None.
+
+    `kind` is the container's kind; `assumed` says that the items are only taken to be arrays; `path` leads to the name
+    where an item is unpacked.
+    """
+
+    name: str
+    source: ast.expr | None
+    kind: Kind
+    assumed: bool = False
+    path: tuple[int, ...] = ()
+
+    @property
+    def length(self) -> Length:
+        return length_of(self.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Trip:
+    """What is known of the trip count: the sources that all have that length, and the length itself."""
+
+    sources: tuple[ast.expr, ...]
+    length: Length
+
+
+def loops_in(module: SourceModule) -> Iterator[Loop]:
+    """Every loop of a file, in source order."""
+    found = [node for node in ast.walk(module.document.tree) if isinstance(node, LOOPS)]
+    for node in sorted(found, key=lambda n: (n.lineno, n.col_offset)):
+        statement: ast.AST = node
+        for parent in module.ancestors(node):
+            if isinstance(statement, ast.stmt):
+                break
+            statement = parent
+        assert isinstance(statement, ast.stmt)
+        yield Loop(module, node, statement, module.functions.get(module.scope_of(node).node))
+
+
+def header(loop: Loop) -> tuple[ast.expr, ast.expr]:
+    """Target and iterable of a loop over items. Raises `Unplannable` where it is none."""
+    node = loop.node
+    match node:
+        case ast.For(orelse=[first, *_]):
+            raise Unplannable("loop-else", first, "the loop has an else branch: move it behind the loop")
+        case ast.For():
+            return node.target, node.iter
+        case ast.AsyncFor():
+            raise Unplannable("lazy-iterator", node, "an async iterator gives its items one by one")
+        case ast.While():
+            raise Unplannable("unknown-iterable", node, "a while loop has no items that could be batched")
+        case ast.GeneratorExp():
+            raise Unplannable("lazy-iterator", node, "a generator gives its items one by one; use a list")
+        case ast.SetComp() | ast.DictComp():
+            raise Unplannable("unknown-iterable", node, "only list comprehensions and for loops are batched so far")
+    generator, *others = node.generators
+    if others:
+        raise Unplannable("unknown-iterable", others[0].iter, "a comprehension with two `for` is not batched so far")
+    if generator.is_async:
+        raise Unplannable("lazy-iterator", node, "an async iterator gives its items one by one")
+    if generator.ifs:
+        raise Unplannable("guarded-work", generator.ifs[0], "the `if` skips items; select the items before the call")
+    return generator.target, generator.iter
+
+
+def streams(loop: Loop, infer: Inference) -> tuple[Stream, ...]:
+    """What each item brings. Raises `Unplannable`."""
+    target, iterable = header(loop)
+    return tuple(_streams(target, iterable, loop.module, infer))
+
+
+def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: Inference) -> Iterator[Stream]:
+    match iterable:
+        case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]) if _builtin(iterable, module, infer):
+            if not (isinstance(target, ast.Tuple) and len(target.elts) == 2 and isinstance(target.elts[0], ast.Name)):
+                raise Unplannable("unknown-iterable", target, "write the target of enumerate as `i, x`")
+            yield from _streams(target.elts[1], inner, module, infer)
+            yield Stream(target.elts[0].id, None, Range())
+            return
+        case ast.Call(func=ast.Name(id="zip"), args=parts) if _builtin(iterable, module, infer):
+            if not (isinstance(target, ast.Tuple) and len(target.elts) == len(parts)):
+                raise Unplannable("unknown-iterable", target, "write the target of zip as one name for each argument")
+            for element, part in zip(target.elts, parts, strict=True):
+                yield from _streams(element, part, module, infer)
+            return
+        case ast.Call(func=ast.Name(id="range"), args=args) if _builtin(iterable, module, infer):
+            if not isinstance(target, ast.Name):
+                raise Unplannable("unknown-iterable", target, "the target of range is not a name")
+            match args:
+                case [ast.Call(func=ast.Name(id="len"), args=[ast.expr() as counted])]:
+                    yield Stream(target.id, None, Range(length_of(infer.kind(counted, module))))
+                    return
+            yield Stream(target.id, None, Range())
+            return
+    kind = infer.kind(iterable, module)
+    written = ast.unparse(iterable)
+    if isinstance(kind, LazyIterator):
+        raise Unplannable("lazy-iterator", iterable, f"`{written}` is used up item by item; make it a list to batch it")
+    if kind == UNKNOWN and not is_path(iterable):
+        raise Unplannable("unknown-iterable", iterable, f"it cannot be told what `{written}` iterates over")
+    if isinstance(kind, Instance | Number | Constant | Range):
+        raise Unplannable("unknown-iterable", iterable, f"`{written}` is not an array, list or tuple of arrays")
+    for name, path in names_of(target):
+        yield Stream(name.id, iterable, kind, kind == UNKNOWN or item_of(kind) == UNKNOWN, path)
+
+
+def _builtin(call: ast.Call, module: SourceModule, infer: Inference) -> bool:
+    return isinstance(call.func, ast.Name) and infer.scope_binding(call.func.id, call, module) is None
+
+
+def names_of(target: ast.expr, path: tuple[int, ...] = ()) -> Iterator[tuple[ast.Name, tuple[int, ...]]]:
+    """The names of a target, each with its way into nested tuples. Raises `Unplannable` for other targets."""
+    match target:
+        case ast.Name():
+            yield target, path
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            for index, element in enumerate(elts):
+                yield from names_of(element, (*path, index))
+        case _:
+            raise Unplannable("unknown-iterable", target, f"`{ast.unparse(target)}` is no plain name")
+
+
+def is_path(expr: ast.expr) -> bool:
+    """`a`, `a.b`, `a.b.c`: may be evaluated twice."""
+    while isinstance(expr, ast.Attribute):
+        expr = expr.value
+    return isinstance(expr, ast.Name)
+
+
+def check_stackable(stream: Stream) -> None:
+    """Raise `Unplannable` where the items of a stream cannot be one array with a leading axis."""
+    assert stream.source is not None
+    item = item_of(stream.kind)
+    written = ast.unparse(stream.source)
+    if stream.path:
+        raise Unplannable("ragged-items", stream.source, f"the items of `{written}` are unpacked; zip one array each")
+    match stream.kind, item:
+        case _, Instance():
+            message = f"`{written}` holds Modules: their static fields may differ, so they are not stacked"
+            raise Unplannable("static-leaves-differ", stream.source, message)
+        case (Record(), _):
+            raise Unplannable("ragged-items", stream.source, f"the items of `{written}` are written out one by one")
+        case (Mapping(), _):
+            raise Unplannable("unknown-iterable", stream.source, f"`{written}` is a dict")
+        case (_, Number() | Constant()):
+            message = f"the items of `{written}` are Python values; make them one array before the loop"
+            raise Unplannable("index-as-python", stream.source, message)
+        case (Sequence(), Record() | Sequence() | Mapping()):
+            message = f"the items of `{written}` are tuples or containers; iterate with zip over one array each"
+            raise Unplannable("ragged-items", stream.source, message)
+        case (Array() | NdArray() | Sequence(), _):
+            return
+    if not stream.assumed:
+        raise Unplannable("unknown-iterable", stream.source, f"it cannot be told what `{written}` iterates over")

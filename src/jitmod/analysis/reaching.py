@@ -1,0 +1,60 @@
+"""Reaching definitions: which bindings of a name may give it its value at a place in the code."""
+
+from __future__ import annotations
+
+import ast
+
+from jitmod.source.project import Binding, Scope, SourceModule
+
+_COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.Try, ast.With, ast.AsyncWith, ast.Match)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def reaching(name: str, use: ast.AST, scope: Scope) -> list[Binding]:
+    """The bindings of `name` in `scope` that may reach `use`.
+
+    A use inside a nested function, or one that flow does not explain, is reached by every binding.
+    """
+    bindings = scope.bindings.get(name, [])
+    if len(bindings) <= 1 or scope.module.scope_of(use) is not scope:
+        return bindings
+    inside = {binding: _statements(binding, scope.module) for binding in bindings}
+    found: list[Binding] = []
+    node: ast.AST = use
+    for parent in scope.module.ancestors(use):
+        block = _block(parent, node)
+        if block is not None:
+            position = next(i for i, statement in enumerate(block) if statement is node)
+            for statement in reversed(block[:position]):
+                here = [b for b in bindings if statement in inside[b]]
+                found += here
+                if here and not isinstance(statement, _COMPOUND):
+                    return found
+                if here and isinstance(statement, ast.If) and _both_arms(statement, here, inside):
+                    return found
+        if isinstance(parent, _LOOPS) and block is not None:
+            found += [b for b in bindings if parent in inside[b] and b not in found]
+            if block is parent.body and any(b.node is parent and b.how == "item" for b in bindings):
+                return found
+        if parent is scope.node:
+            break
+        node = parent
+    return (found + [b for b in bindings if b.how == "param"]) or bindings
+
+
+def _both_arms(statement: ast.If, here: list[Binding], inside: dict[Binding, set[ast.AST]]) -> bool:
+    arms = (statement.body, statement.orelse)
+    return all(any(s in inside[b] and not isinstance(s, _COMPOUND) for b in here for s in arm) for arm in arms)
+
+
+def _statements(binding: Binding, module: SourceModule) -> set[ast.AST]:
+    """The binding's own node and everything around it."""
+    return {binding.node, *module.ancestors(binding.node)}
+
+
+def _block(parent: ast.AST, node: ast.AST) -> list[ast.stmt] | None:
+    for name in ("body", "orelse", "finalbody", "handlers"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and any(statement is node for statement in block):
+            return block
+    return None

@@ -1,0 +1,60 @@
+"""The registry of refusal codes: one line each. Codes are stable, because people suppress and count by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "carried-state": "an item depends on the one before it, and this codemod cannot scan it",
+        "carry-type": "the carry changes structure, shape or dtype",
+        "growing-carry": "the carried value grows",
+        "data-dependent-exit": "a break, continue, return or raise leaves an iteration early",
+        "loop-else": "the loop has an else branch",
+        "ragged-items": "items differ in shape, dtype or structure",
+        "lazy-iterator": "a generator or iterator is consumed item by item, perhaps elsewhere too, or without end",
+        "unknown-iterable": "it cannot be told what is iterated",
+        "may-be-empty": "zero items would behave differently and cannot be guarded",
+        "unresolved-callee": "a call cannot be resolved to anything that may be traced",
+        "host-effect": "I/O, printing, a clock, or host randomness is part of, or feeds, the computation",
+        "effect-order": "splitting the loop would reorder visible effects",
+        "exception-order": "an enclosing try could observe a changed order",
+        "guarded-work": "a condition skips expensive items; batching would run them all",
+        "batched-branch": "the callee holds a cond, switch or while whose predicate would be batched",
+        "stateful-module": "BatchNorm or another eqx.nn.State is threaded, or a Module is updated between items",
+        "static-leaves-differ": "Modules that would be stacked may differ in their static fields",
+        "prng-order": "random draws would change",
+        "may-alias": "two names may be one buffer, or a buffer is reused between items",
+        "results-escape": "the result list is read or changed while the loop runs, or known elsewhere",
+        "inplace-ndarray": "a numpy array is changed in place in the body",
+        "host-arithmetic": "host arithmetic in float64 or unbounded integers would be traced in lower precision",
+        "scalar-needed-as-python": "a Python value is needed: shape, range, slice, if, dict key, format, isinstance",
+        "varying-static": "an argument that must stay static varies",
+        "unhashable-static": "an argument that must stay static cannot be hashed",
+        "slice-bounds": "Python's slicing semantics would change",
+        "negative-index": "Python's semantics of negative indices would change",
+        "index-as-python": "the loop index is used as a Python value",
+        "local-callable": "a nested function or scope cannot be lifted to module level",
+        "rebound-global": "a name that is rebound later would be frozen by the compiled function",
+        "late-binding": "a closure reads a name that is rebound later",
+        "mutable-self": "an attribute that is assigned elsewhere would be frozen by the compiled function",
+        "dynamic-scope": "globals(), locals(), exec, eval, or del of a loop name",
+        "mixed-context": "the function is called both traced and eagerly, with different meaning",
+        "live-out-unbound": "a name that the loop binds is read after it and might be unbound",
+        "split-memory": "splitting the loop would keep something large for every item",
+        "too-few-steps": "the trip count is too small to be worth it",
+        "too-small": "the cost of an item is too small to be worth it",
+        "already-compiled": "the loop runs inside a compiled function already",
+        "cached-factory": "the form hits the cache already",
+        "timing-loop": "the loop is a benchmark",
+        "growing-shape": "every call has a new shape: padding to buckets is the fix",
+        "frozen-by-jit": "an existing jit has frozen a rebound name already: likely a live bug",
+        "state-not-returned": "state is passed in but never returned: likely a bug",
+        "same-key": "one key is used for every step: likely a bug",
+        "accumulation-order": "a low-precision sum would be taken in another order",
+        "donated-later-read": "a donated buffer is read again",
+        "unparsable": "the file, or the place in it, cannot be edited safely",
+        "bowler-cannot-parse": "Bowler cannot read the file",
+    }
+)

@@ -1,0 +1,56 @@
+"""The program `jitmod`: its commands, and what happens to a signal or an error that nobody foresaw."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from jitmod.cli.apply import apply
+from jitmod.cli.check import check
+from jitmod.cli.explain import explain
+from jitmod.cli.session import CANNOT_WORK, jitmod_version
+
+app = typer.Typer(
+    name="jitmod",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(apply)
+app.command()(check)
+app.command()(explain)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"jitmod {jitmod_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def jitmod(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Codemods that make JAX/Equinox code fast, and an A/B trial that proves it before anything is committed."""
+
+
+def main() -> None:
+    """Run the program. Exit codes: 0 all well, 1 findings or patches that earned no commit, 2 jitmod could not work."""
+    # So that a polite kill unwinds the stack, and the temporary worktree goes with it.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")  # a path may hold anything, a terminal not
+    try:
+        app()
+    except Exception:
+        traceback.print_exc()
+        sys.exit(CANNOT_WORK)

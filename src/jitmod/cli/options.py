@@ -1,0 +1,39 @@
+"""The options that commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+    SARIF = "sarif"
+
+
+Paths = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="PATH", help="Files and folders to look at; the current folder if none is given."),
+]
+CodemodNames = Annotated[
+    str | None,
+    typer.Option("--codemod", metavar="NAMES", help="Codemods, separated by commas; 'all' (the default) is every one."),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Read the table tool.jitmod from this file instead of the project's pyproject.toml.",
+    ),
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print the result.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what is being done, also when not on a terminal.")]

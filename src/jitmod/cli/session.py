@@ -1,0 +1,120 @@
+"""What every command does first and last: check its arguments, say why it cannot work, print for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from jitmod.cli.options import Format
+
+if TYPE_CHECKING:
+    from jitmod.delivery.job import Request
+    from jitmod.report.run import Run
+    from jitmod.source.config import Config
+
+CANNOT_WORK = 2
+INTERRUPTED = 130
+
+
+class UsageError(Exception):
+    """An argument that cannot be used; the message says why and what could be."""
+
+
+@contextlib.contextmanager
+def failing_clearly() -> Iterator[None]:
+    """Turn the errors that a user can act on into one line on stderr and exit code 2."""
+    from jitmod.delivery.repository import DeliveryError
+    from jitmod.rewrite.codemod import UnknownCodemod
+    from jitmod.source.config import ConfigError
+
+    try:
+        yield
+    except (UsageError, ConfigError, UnknownCodemod, DeliveryError) as error:
+        typer.echo(f"jitmod: error: {error}", err=True)
+        raise typer.Exit(CANNOT_WORK) from None
+    except KeyboardInterrupt:
+        typer.echo("jitmod: interrupted; what was accepted before is on the branch", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What goes to stderr: words about the run, and its progress, which a pipe does not want."""
+
+    quiet: bool
+    verbose: bool
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            typer.echo(f"jitmod: {text}", err=True)
+
+    def progress(self, text: str) -> None:
+        if self.verbose or sys.stderr.isatty():
+            self.say(text)
+
+
+@dataclass(frozen=True)
+class Session:
+    """The checked arguments: the project's root, its configuration, and what is asked for. `label` names a branch."""
+
+    root: Path
+    config: Config
+    request: Request
+    label: str
+
+
+def open_session(
+    paths: Sequence[Path] | None, codemods: str | None, config_file: Path | None, only_safe: bool = False
+) -> Session:
+    """Check the arguments. Raises `UsageError`, `ConfigError` and `UnknownCodemod`."""
+    from jitmod.delivery.job import Request
+    from jitmod.rewrite.codemod import select
+    from jitmod.source import config
+    from jitmod.source.files import project_root
+
+    given = list(paths or [Path(".")])
+    for path in given:
+        if not path.exists():
+            raise UsageError(f"no such file or folder: {path}")
+        if path.is_file() and path.suffix != ".py":
+            raise UsageError(f"not a Python file: {path} (give .py files, or folders that hold some)")
+    root = project_root(given[0])
+    relative = []
+    for path in given:
+        if not path.resolve().is_relative_to(root):
+            raise UsageError(f"{path} is outside of {root}: run jitmod once for each project")
+        relative.append(path.resolve().relative_to(root).as_posix())
+    configured = config.load(root, config_file)
+    wanted = codemods or ",".join(configured.select) or "all"
+    chosen = select(wanted)
+    if codemods is None:
+        chosen = [codemod for codemod in chosen if codemod.id not in configured.ignore]
+    request = Request(tuple(chosen), tuple(relative), configured.exclude, only_safe)
+    label = "all" if wanted.strip() == "all" else "-".join(codemod.id for codemod in chosen)
+    return Session(root, configured, request, label)
+
+
+def print_report(run: Run, style: Format) -> None:
+    """Write a run to stdout in a format for programs."""
+    from jitmod.report import github, json, sarif
+
+    match style:
+        case Format.JSON:
+            typer.echo(json.render(run), nl=False)
+        case Format.SARIF:
+            typer.echo(sarif.render(run), nl=False)
+        case Format.GITHUB:
+            typer.echo(github.render(run), nl=False)
+        case Format.TEXT:
+            raise ValueError("text is written by the command, which knows what belongs on stdout")
+
+
+def jitmod_version() -> str:
+    return version("jitmod")

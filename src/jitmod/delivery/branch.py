@@ -1,0 +1,66 @@
+"""The branch that a run writes: one commit per accepted patch, made in the worktree, then the branch is moved to it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jitmod.delivery.repository import DeliveryError, GitFailed, Repository, Start
+
+
+class CommitRefused(Exception):
+    """Git did not make the commit: a hook failed, or a signature; the message is what git printed."""
+
+
+class Branch:
+    """Commits on top of a start. The branch is a consistent prefix of the run at any moment, also after a kill."""
+
+    def __init__(self, repository: Repository, start: Start, tree: Path) -> None:
+        self.repository, self.start, self.root = repository, start, tree
+        self.tip = start.tip
+        self._held = start.old
+
+    def keep(self, path: str, content: bytes, message: str) -> str:
+        """Commit `content` as the file at `path`; the new commit. Raises `CommitRefused`: then the tip is as before."""
+        file = self.root / path
+        file.write_bytes(content)
+        text = self.root.parent / "message"
+        text.write_text(message, encoding="utf-8", errors="replace")
+        try:
+            self._git("--literal-pathspecs", "add", "--", path)
+            # gc.auto: a collection in the background would outlive the run, and the worktree under it.
+            self._git("-c", "gc.auto=0", "commit", "--quiet", "--cleanup=whitespace", "--file", str(text))
+        except GitFailed as error:
+            self._restore()
+            raise CommitRefused(error.said) from None
+        commit = self._git("rev-parse", "HEAD")
+        name = self.start.branch
+        try:
+            self._git("update-ref", "-m", "jitmod: accepted patch", f"refs/heads/{name}", commit, self._held)
+        except GitFailed as error:
+            raise DeliveryError(f"branch {name} was moved by someone else during the run: {error.said}") from None
+        self.tip = self._held = commit
+        self._restore()  # hooks may leave files behind
+        return commit
+
+    def _git(self, *arguments: str) -> str:
+        return self.repository.git(*arguments, cwd=self.root)
+
+    def _restore(self) -> None:
+        self._git("reset", "--quiet", "--hard", self.tip)
+        self._git("clean", "--quiet", "-d", "--force")
+
+
+def store_evidence(repository: Repository, document: Mapping[str, Any], digest: str | None) -> str:
+    """Write a trial's job and evidence to git's own folder; the digest that names the file."""
+    text = json.dumps(document, indent=1, sort_keys=True, default=str)
+    name = digest or hashlib.sha256(text.encode()).hexdigest()
+    folder = repository.state / "evidence"
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / f".{name}"
+    unfinished.write_text(text + "\n", encoding="utf-8")
+    unfinished.replace(folder / f"{name}.json")
+    return name

@@ -1,0 +1,119 @@
+"""Measurements in words: the same in commit messages, tables and annotations."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jitmod.model import Status, Verdict
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def one_line(text: str) -> str:
+    """Text from code or from a child process on one line: no escapes, no control characters, no line ends."""
+    return " ".join(_CONTROL.sub(" ", _ESCAPE.sub("", text)).split())
+
+
+def describe(verdict: Verdict) -> str:
+    """`accepted 8.1x (7.6 to 8.8)`, `rejected: slower - ...`."""
+    if verdict.status is Status.ACCEPTED:
+        return f"accepted {speedup(verdict)}".rstrip()
+    why = one_line(verdict.why)
+    if verdict.test and not why.startswith(verdict.test):
+        why = f"{verdict.test} - {why}"
+    return f"{verdict.status}: {why}"
+
+
+def seconds(value: float) -> str:
+    """A time in the unit that suits it, to three digits."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if value * factor >= 1 or unit == "us":
+            return f"{value * factor:.3g} {unit}"
+    raise AssertionError("the last unit takes every value")
+
+
+def speedup(verdict: Verdict) -> str:
+    """`8.1x (7.6 to 8.8)`, empty where nothing was timed."""
+    if verdict.speedup is None:
+        return ""
+    if verdict.speedup_ci is None:
+        return f"{verdict.speedup:.3g}x"
+    low, high = verdict.speedup_ci
+    return f"{verdict.speedup:.3g}x ({low:.3g} to {high:.3g})"
+
+
+def cold(verdict: Verdict) -> str:
+    """Trace, lower and compile: `0.52 s -> 0.61 s`."""
+    return _change(verdict.cold, seconds)
+
+
+def compiles(verdict: Verdict) -> str:
+    """Compilations of a first call: `12 -> 1`; and of the warm calls, where there are any: `12 -> 1, warm 20 -> 0`."""
+    first = _change(_of_each_arm(verdict.compiles, "cold"), _count)
+    warm = _of_each_arm(verdict.compiles, "warm")
+    return f"{first}, warm {_change(warm, _count)}" if any(warm.values()) else first
+
+
+def parity(verdict: Verdict) -> str:
+    """How close the outputs are, and whether a wrong one would have been noticed."""
+    found = verdict.parity
+    parts = []
+    if isinstance(found.get("calls"), int):
+        parts.append(f"{found['calls']} calls agree")
+    if isinstance(found.get("error_in_bounds"), float):
+        parts.append(f"largest difference {found['error_in_bounds']:.2g} of what is allowed")
+    if "seen" in dict(found.get("sabotage") or {}).values():
+        parts.append("spoiled results are noticed")
+    return ", ".join(parts)
+
+
+def knobs(verdict: Verdict) -> str:
+    return ", ".join(f"{name} {value}" for name, value in verdict.knobs.items())
+
+
+def warm_medians(evidence: Mapping[str, Any]) -> dict[str, float]:
+    """The median seconds of a warm call of each arm, over all samples of a trial's evidence; empty without samples."""
+    samples: dict[str, list[float]] = {}
+    for judge in evidence.get("judges", []):
+        for arm, times in judge.get("warm", {}).get("seconds", {}).items():
+            samples.setdefault(arm, []).extend(times)
+    return {arm: statistics.median(times) for arm, times in samples.items() if times}
+
+
+def comparison(verdict: Verdict, evidence: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Rows of a table with both arms: what, baseline, candidate, remark. Rows without a measurement are left out."""
+    counts = _of_each_arm(verdict.compiles, "cold")
+    calls = verdict.cold.get("breakeven_calls")
+    remark = f"paid back after {calls:.0f} calls" if calls else ""
+    rows = [
+        _row("warm call", warm_medians(evidence), seconds, speedup(verdict)),
+        _row("cold", verdict.cold, seconds, remark),
+        _row("compiles", counts, _count, "in the first call"),
+        _row("retraces", _of_each_arm(verdict.compiles, "warm"), _count, "in all warm calls"),
+    ]
+    return [row for row in rows if row is not None]
+
+
+def _row(
+    label: str, arms: Mapping[str, Any], show: Callable[[Any], str], remark: str
+) -> tuple[str, str, str, str] | None:
+    if arms.get("baseline") is None or arms.get("candidate") is None:
+        return None
+    return label, show(arms["baseline"]), show(arms["candidate"]), remark
+
+
+def _change(arms: Mapping[str, Any], show: Callable[[Any], str]) -> str:
+    row = _row("", arms, show, "")
+    return f"{row[1]} -> {row[2]}" if row else ""
+
+
+def _of_each_arm(compiles: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {arm: compiles[arm].get(key) for arm in ("baseline", "candidate") if isinstance(compiles.get(arm), Mapping)}
+
+
+def _count(value: float) -> str:
+    return f"{value:g}"

@@ -1,0 +1,142 @@
+"""The untried diff: every patch with its default knobs, composed in memory. Nothing runs and nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jitmod.delivery.diff import file_diff
+from jitmod.delivery.queue import Entry, Found, FoundPatch, Waiting, name, patches
+from jitmod.model import Edit, Outcome, Patch, SourceError
+from jitmod.rewrite.codemod import Codemod, scan
+from jitmod.rewrite.edits import EditConflict, compose
+from jitmod.source.document import Document, UnreadableSource
+from jitmod.source.project import Project
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a scan found, each patch with its own diff, and the cumulative diff of each file that changes."""
+
+    entries: tuple[Entry, ...]
+    errors: tuple[SourceError, ...]
+    diffs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def diff(self) -> str:
+        return "".join(text for _, text in self.diffs)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for: the codemods, the files, and whether patches with assumptions count."""
+
+    codemods: tuple[Codemod, ...]
+    paths: tuple[str, ...]
+    only_safe: bool = False
+
+    def admits(self, patch: Patch) -> bool:
+        return not (self.only_safe and patch.assumptions)
+
+
+def find(wanted: Wanted, project: Project) -> Preview:
+    """Scan: the entries without the cumulative diff."""
+    scanned = scan(wanted.codemods, project, wanted.paths)
+    return Preview(_entries(wanted, project, name(scanned.findings, project)), scanned.errors)
+
+
+def preview(wanted: Wanted, project: Project) -> Preview:
+    """Scan, and apply everything in memory."""
+    scanned = scan(wanted.codemods, project, wanted.paths)
+    found = name(scanned.findings, project)
+    queues: dict[str, list[FoundPatch]] = {}
+    for one in patches(found):
+        if wanted.admits(one.finding):
+            queues.setdefault(one.finding.site.path, []).append(one)
+    diffs = []
+    for path, queue in sorted(queues.items()):
+        diffs.append((path, document_diff(project.documents[path], _apply_all(wanted, project, path, queue))))
+    return Preview(_entries(wanted, project, found), scanned.errors, tuple(diffs))
+
+
+def patch_diff(patch: Patch, document: Document) -> str:
+    """The diff of one patch alone, its first form with default knobs; empty where its edits do not compose."""
+    try:
+        return document_diff(document, realised(document, patch.variants[0].realise({})))
+    except EditConflict:
+        return ""
+
+
+def document_diff(before: Document, after: Document) -> str:
+    return file_diff(before.path, before.encode(before.source), after.encode(after.source))
+
+
+def realised(document: Document, edits: Iterable[Edit]) -> Document:
+    """The document after `edits`. Raises `EditConflict`, also where its bytes could not be read back as Python."""
+    try:
+        return Document.parse(document.path, compose(document, edits))
+    except (UnreadableSource, UnicodeEncodeError) as error:
+        raise EditConflict(f"{document.path}: the edited file cannot be read back: {error}") from None
+
+
+def rescan(wanted: Wanted, project: Project, path: str) -> list[FoundPatch]:
+    """The admitted patches of one file as it is now."""
+    found = scan(wanted.codemods, project, [path])
+    return [one for one in patches(name(found.findings, project)) if wanted.admits(one.finding)]
+
+
+def edited(project: Project, document: Document) -> Project:
+    """The project with another text of one file."""
+    return Project.of({**project.documents, document.path: document}, project.errors)
+
+
+def _entries(wanted: Wanted, project: Project, found: Iterable[Found]) -> tuple[Entry, ...]:
+    entries = []
+    for one in found:
+        if not isinstance(one, FoundPatch):
+            entries.append(Entry(one.id, Outcome(one.finding)))
+        elif wanted.admits(one.finding):
+            diff = patch_diff(one.finding, project.documents[one.finding.site.path])
+            entries.append(Entry(one.id, Outcome(one.finding, diff)))
+    return tuple(entries)
+
+
+def _apply_all(wanted: Wanted, project: Project, path: str, queue: Sequence[FoundPatch]) -> Document:
+    """Rounds of the patches that do not touch each other; what is left is found again in the edited text."""
+    waiting = Waiting.of(queue)
+    while True:
+        edits, left = _apart(waiting.queue, project.documents[path])
+        if edits:
+            project = edited(project, realised(project.documents[path], edits))
+        if not edits or not left:
+            return project.documents[path]
+        waiting, _ = Waiting(left, waiting.met).refound(rescan(wanted, project, path))
+
+
+def _apart(queue: Sequence[FoundPatch], document: Document) -> tuple[list[Edit], tuple[FoundPatch, ...]]:
+    """The edits of as many patches, in order, as can be made at once, and the patches that must wait."""
+    edits: list[Edit] = []
+    functions: set[str] = set()
+    left: list[FoundPatch] = []
+    for one in queue:
+        mine = one.finding.variants[0].realise({})
+        new = set(one.finding.new_functions)
+        if _touch(edits, mine) or functions & new or not _composes(document, [*edits, *mine]):
+            left.append(one)
+        else:
+            edits += mine
+            functions |= new
+    return edits, tuple(left)
+
+
+def _touch(some: Iterable[Edit], others: Sequence[Edit]) -> bool:
+    """Edits that meet at a byte count as well: two patches may both insert one import there."""
+    return any(a.start <= b.end and b.start <= a.end for a in some for b in others)
+
+
+def _composes(document: Document, edits: Sequence[Edit]) -> bool:
+    try:
+        realised(document, edits)
+    except EditConflict:
+        return False
+    return True

@@ -1,0 +1,187 @@
+"""The user's repository: read with care, never checked out, its environment kept out of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import git
+
+# Where the user keeps the configuration of git is the user's business; every other GIT_* variable may come from a hook
+# that started us, and would send our commands to another index, another object store or another author.
+_KEPT = frozenset(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"])
+
+NO_COMMIT = "0" * 40
+
+
+class DeliveryError(Exception):
+    """The repository is not in a state in which the job can be done; the message says what to do about it."""
+
+
+class GitFailed(DeliveryError):
+    """A git command failed; `said` is what it printed."""
+
+    def __init__(self, arguments: Sequence[str], said: str) -> None:
+        super().__init__(f"git {' '.join(arguments[:2])} failed: {said}")
+        self.said = said
+
+
+def _plain(output: object) -> str:
+    """GitPython hands over a child's output as `\\n  stderr: '...'`."""
+    text = output.decode("utf-8", "replace") if isinstance(output, bytes) else str(output or "")
+    return text.strip().removeprefix("stderr: '").removeprefix("stdout: '").removesuffix("'").strip()
+
+
+@contextlib.contextmanager
+def scrubbed_environment() -> Iterator[None]:
+    """Take `GIT_*` out of this process's environment, which git children inherit, and put it back."""
+    taken = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_") and name not in _KEPT}
+    try:
+        yield
+    finally:
+        os.environ.update(taken)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A checkout: `root` is the top of its working tree, `common` its git directory, shared by all its worktrees."""
+
+    root: Path
+    common: Path
+
+    @classmethod
+    def around(cls, path: Path) -> Repository:
+        """The repository that holds `path`. Raises `DeliveryError` where there is none, or a bare one."""
+        try:
+            repo = git.Repo(path, search_parent_directories=True)
+        except (git.InvalidGitRepositoryError, git.NoSuchPathError):
+            raise DeliveryError(f"not a git repository: {path} (jitmod apply --dry-run works without one)") from None
+        with repo:
+            if repo.bare or repo.working_tree_dir is None:
+                raise DeliveryError(f"{path} is a bare repository: run jitmod in a checkout of it")
+            return cls(Path(repo.working_tree_dir).resolve(), Path(repo.common_dir).resolve())
+
+    @property
+    def state(self) -> Path:
+        """The folder for evidence and locks. It is inside git's own, so no clone or pull request can supply it."""
+        return self.common / "jitmod"
+
+    def git(self, *arguments: str, cwd: Path | None = None) -> str:
+        """What git prints. Raises `GitFailed`. Locks that git could do without are not taken."""
+        try:
+            return str(git.Git(cwd or self.root).execute(["git", "--no-optional-locks", *arguments]))
+        except git.GitCommandError as error:
+            raise GitFailed(arguments, _plain(error.stderr) or _plain(error.stdout)) from None
+
+    def resolve(self, revision: str) -> str:
+        """The commit that `revision` names. Raises `DeliveryError`."""
+        try:
+            return self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        except GitFailed:
+            if revision == "HEAD":
+                raise DeliveryError("the repository has no commit yet: commit first, jitmod works on commits") from None
+            raise DeliveryError(f"no such revision: {revision}") from None
+
+    def branch_tip(self, branch: str) -> str | None:
+        try:
+            return self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"refs/heads/{branch}^{{commit}}")
+        except GitFailed:
+            return None
+
+    def contains(self, commit: str, ancestor: str) -> bool:
+        try:
+            self.git("merge-base", "--is-ancestor", ancestor, commit)
+        except GitFailed:
+            return False
+        return True
+
+    def checkout_of(self, branch: str) -> str | None:
+        """The path of the worktree that has `branch` checked out."""
+        path = ""
+        for line in self.git("worktree", "list", "--porcelain").splitlines():
+            if line.startswith("worktree "):
+                path = line.removeprefix("worktree ")
+            elif line == f"branch refs/heads/{branch}":
+                return path
+        return None
+
+    def dirty_files(self) -> list[str]:
+        """Tracked files that differ from HEAD, and Python files that git does not track."""
+        status = self.git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules")
+        untracked = self.git("ls-files", "--others", "--exclude-standard", "-z", "--", "*.py")
+        changed = [record[3:] for record in status.split("\0") if record]
+        return changed + [path for path in untracked.split("\0") if path]
+
+    def check_identity(self) -> None:
+        """Raise `DeliveryError` where git does not know whom a commit is by."""
+        for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
+            try:
+                self.git("-c", "user.useConfigOnly=true", "var", who)
+            except GitFailed:
+                raise DeliveryError(
+                    "git does not know who you are, so nothing could be committed: "
+                    "set git config user.name and git config user.email"
+                ) from None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the repository against another jitmod. The lock dies with the process, however that ends."""
+        self.state.mkdir(parents=True, exist_ok=True)
+        with (self.state / "lock").open("a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise DeliveryError("another jitmod is at work in this repository: wait for it to end") from None
+            yield
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a run begins: `tip` is tried first; `old` is what the branch holds now (`NO_COMMIT`: no such branch)."""
+
+    branch: str
+    base: str
+    tip: str
+    old: str
+
+    @property
+    def resumed(self) -> bool:
+        return self.old != NO_COMMIT
+
+
+def plan_start(repository: Repository, branch: str, revision: str | None) -> Start:
+    """Decide what to try: the tip of `branch` where it exists and holds `revision` (HEAD), else that revision."""
+    try:
+        repository.git("check-ref-format", "--branch", branch)
+    except GitFailed:
+        raise DeliveryError(f"not a branch name: {branch}") from None
+    base = repository.resolve(revision or "HEAD")
+    tip = repository.branch_tip(branch)
+    if tip is None:
+        _check_room(repository, branch)
+        return Start(branch, base, base, NO_COMMIT)
+    held_by = repository.checkout_of(branch)
+    if held_by is not None:
+        raise DeliveryError(
+            f"branch {branch} is checked out in {held_by}: switch that checkout to another branch, "
+            f"or name another one with --branch"
+        )
+    if not repository.contains(tip, base):
+        raise DeliveryError(
+            f"branch {branch} exists and does not contain {revision or 'HEAD'} ({base[:10]}): rebase it, "
+            f"delete it (git branch -D {branch}), or name another one with --branch"
+        )
+    return Start(branch, base, tip, tip)
+
+
+def _check_room(repository: Repository, branch: str) -> None:
+    """A branch `jitmod` leaves no room for `jitmod/vmapify`, nor the other way round; find out before any trial."""
+    parts = branch.split("/")
+    above = ["/".join(parts[:i]) for i in range(1, len(parts))]
+    below = repository.git("for-each-ref", "--count=1", "--format=%(refname:short)", f"refs/heads/{branch}/")
+    for name in [*(one for one in above if repository.branch_tip(one)), *below.splitlines()]:
+        raise DeliveryError(f"branch {branch} cannot be made beside branch {name}: name another one with --branch")

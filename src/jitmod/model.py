@@ -1,0 +1,163 @@
+"""The shared facts: what every floor of the house hands to the next one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the user's code. Lines are 1-based, columns are 1-based characters, `path` is relative, with `/`."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    symbol: str = "<module>"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace bytes `[start, end)` of a document's UTF-8 text by `text`; `start == end` inserts."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A number in the generated text that a trial may tune. `token` marks its place in the text of edits."""
+
+    name: str
+    default: int
+    candidates: tuple[int, ...]
+
+    @property
+    def token(self) -> str:
+        return f"\0{self.name}\0"  # no Python source holds a NUL
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One text of a patch. `form` names it; `knobs` are the numbers that its edits leave open."""
+
+    form: str
+    edits: tuple[Edit, ...]
+    knobs: tuple[Knob, ...] = ()
+
+    def defaults(self) -> dict[str, int]:
+        return {knob.name: knob.default for knob in self.knobs}
+
+    def realise(self, values: Mapping[str, int]) -> tuple[Edit, ...]:
+        """The edits with every knob set; knobs that `values` leaves out take their default."""
+        settings = self.defaults() | dict(values)
+        edits = self.edits
+        for knob in self.knobs:
+            number = str(settings[knob.name])
+            edits = tuple(Edit(e.start, e.end, e.text.replace(knob.token, number)) for e in edits)
+        return edits
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """What could not be proved; `text` says it in words. Its violation is loud: it raises, or fails to trace."""
+
+    code: str
+    text: str
+
+
+class Applicability(StrEnum):
+    SAFE = "safe"
+    TRIAL = "trial"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A rewrite of one site. Its first variant is the one that an untried diff shows."""
+
+    codemod: str
+    site: Site
+    message: str
+    variants: tuple[Variant, ...]
+    assumptions: tuple[Assumption, ...] = ()
+    new_functions: tuple[str, ...] = ()
+
+    @property
+    def applicability(self) -> Applicability:
+        return Applicability.TRIAL if self.assumptions else Applicability.SAFE
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a candidate is left alone: a code of the registry in `analysis/reasons.py` and a sentence to act on."""
+
+    codemod: str
+    site: Site
+    reason: str
+    message: str
+
+
+Finding = Patch | Refusal
+
+
+@dataclass(frozen=True)
+class SourceError:
+    """A file that cannot be read as Python."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}: {self.message}"
+
+
+class Status(StrEnum):
+    """The ways a trial can end. Only `ACCEPTED` earns a commit."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    UNPROVEN = "unproven"
+    INCONCLUSIVE = "inconclusive"
+    CRASHED = "crashed"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate made of the evidence. `test` names the failed test of a rejection, `why` says it in words."""
+
+    status: Status
+    why: str
+    test: str | None = None
+    device: str | None = None
+    speedup: float | None = None
+    speedup_ci: tuple[float, float] | None = None
+    knobs: Mapping[str, int] = field(default_factory=dict)
+    cold: Mapping[str, Any] = field(default_factory=dict)
+    compiles: Mapping[str, Any] = field(default_factory=dict)
+    parity: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    evidence_digest: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One finding at the end of a run: its diff, its verdict and its commit, where it has them."""
+
+    finding: Finding
+    diff: str = ""
+    verdict: Verdict | None = None
+    commit: str | None = None
+
+
+def fingerprint(finding: Finding, text: str) -> str:
+    """A stable name of a finding: codemod, path, symbol and the text of the site, but no line numbers."""
+    parts = (finding.codemod, finding.site.path, finding.site.symbol, " ".join(text.split()))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

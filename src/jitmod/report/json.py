@@ -1,0 +1,106 @@
+"""The JSON report. Its schema is published in docs/schema/findings.json; `schema_version` changes with it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from jitmod.delivery.queue import Entry
+from jitmod.model import Patch, SourceError, Verdict
+from jitmod.report.run import Run
+
+SCHEMA_VERSION = 1
+
+
+def render(run: Run) -> str:
+    return json.dumps(document(run), indent=2, allow_nan=False) + "\n"
+
+
+def document(run: Run) -> dict[str, Any]:
+    """The report as plain data."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "jitmod": run.version,
+        "findings": [_finding(entry) for entry in run.entries],
+        "errors": [_error(error) for error in run.errors],
+        "summary": run.summary(),
+    }
+
+
+def _finding(entry: Entry) -> dict[str, Any]:
+    finding, outcome = entry.outcome.finding, entry.outcome
+    site = finding.site
+    fields: dict[str, Any] = {
+        "id": entry.id,
+        "codemod": finding.codemod,
+        "path": _text(site.path),
+        "line": site.line,
+        "column": site.column,
+        "end_line": site.end_line,
+        "symbol": site.symbol,
+    }
+    if isinstance(finding, Patch):
+        knobs = {knob.name: list(knob.candidates) for variant in finding.variants for knob in variant.knobs}
+        fields |= {
+            "status": "patch",
+            "applicability": str(finding.applicability),
+            "reason": None,
+            "message": finding.message,
+            "assumptions": [assumption.text for assumption in finding.assumptions],
+            "knobs": knobs,
+        }
+    else:
+        fields |= {
+            "status": "refused",
+            "applicability": "manual",
+            "reason": finding.reason,
+            "message": finding.message,
+            "assumptions": [],
+            "knobs": {},
+        }
+    trial = None if outcome.verdict is None else _trial(outcome.verdict, outcome.commit)
+    return {**fields, "diff": _text(outcome.diff), "trial": trial}
+
+
+def _trial(verdict: Verdict, commit: str | None) -> dict[str, Any]:
+    return {
+        "verdict": str(verdict.status),
+        "test": verdict.test,
+        "why": verdict.why,
+        "device": verdict.device,
+        "speedup": _plain(verdict.speedup),
+        "speedup_ci": _plain(verdict.speedup_ci),
+        "cold": _plain(verdict.cold),
+        "compiles": _plain(verdict.compiles),
+        "parity": _plain(verdict.parity),
+        "memory": _plain(verdict.memory),
+        "knobs": _plain(verdict.knobs),
+        "evidence": verdict.evidence_digest,
+        "commit": commit,
+    }
+
+
+def _error(error: SourceError) -> dict[str, Any]:
+    return {"path": _text(error.path), "line": error.line, "column": error.column, "message": error.message}
+
+
+def _text(text: str) -> str:
+    """Bytes of a file that are not UTF-8 cannot be said in JSON: a replacement character stands for each."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _plain(value: Any) -> Any:
+    """Measurements as JSON has them: no tuples, and no NaN or infinity, which are null."""
+    match value:
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)

@@ -1,0 +1,63 @@
+"""The one data model of every report: what a run found, tried and committed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jitmod.delivery.queue import Entry
+from jitmod.model import Outcome, Patch, Refusal, SourceError, Status
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run. `branch`, `base_commit` and `resumed` are set where a branch was the target."""
+
+    version: str
+    entries: tuple[Entry, ...]
+    errors: tuple[SourceError, ...] = ()
+    branch: str | None = None
+    base_commit: str | None = None
+    resumed: bool = False
+    dirty: bool = False
+    tried: bool = False
+
+    @property
+    def device(self) -> str | None:
+        """The device of the trials: the first that a verdict names."""
+        verdicts = [entry.outcome.verdict for entry in self.entries]
+        return next((v.device for v in verdicts if v is not None and v.device), None)
+
+    def patches(self) -> Iterator[tuple[Patch, Outcome]]:
+        for entry in self.entries:
+            if isinstance(entry.outcome.finding, Patch):
+                yield entry.outcome.finding, entry.outcome
+
+    def refusals(self) -> Iterator[Refusal]:
+        for entry in self.entries:
+            if isinstance(entry.outcome.finding, Refusal):
+                yield entry.outcome.finding
+
+    def summary(self) -> dict[str, Any]:
+        """The counts: findings, and verdicts by their name."""
+        verdicts = Counter(str(o.verdict.status) for _, o in self.patches() if o.verdict is not None)
+        return {
+            "patches": sum(1 for _ in self.patches()),
+            "refused": sum(1 for _ in self.refusals()),
+            "errors": len(self.errors),
+            **{str(status): verdicts[str(status)] for status in Status},
+            "commits": sum(1 for _, outcome in self.patches() if outcome.commit),
+            "branch": self.branch,
+            "base_commit": self.base_commit,
+            "dirty": self.dirty,
+            "device": self.device,
+        }
+
+    def exit_code(self) -> int:
+        """0: every patch was accepted, or there was none; 1: one was not, or was not tried; 2: a file is unreadable."""
+        if self.errors:
+            return 2
+        accepted = [o.verdict is not None and o.verdict.status is Status.ACCEPTED for _, o in self.patches()]
+        return 0 if all(accepted) else 1

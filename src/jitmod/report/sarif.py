@@ -1,0 +1,57 @@
+"""SARIF 2.1.0, for code scanning."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from jitmod.delivery.figures import describe
+from jitmod.model import Patch, SourceError, Status
+from jitmod.report.json import SCHEMA_VERSION
+from jitmod.report.run import Run
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_UNREADABLE = "unparsable"
+
+
+def render(run: Run) -> str:
+    return json.dumps(document(run), indent=2) + "\n"
+
+
+def document(run: Run) -> dict[str, Any]:
+    """The report as plain data: patches are warnings, refusals and committed patches notes, bad files errors."""
+    results = [_error(error) for error in run.errors]
+    for entry in run.entries:
+        finding, verdict = entry.outcome.finding, entry.outcome.verdict
+        message, level, rule = finding.message, "note", finding.codemod
+        if isinstance(finding, Patch):
+            accepted = verdict is not None and verdict.status is Status.ACCEPTED
+            level = "note" if accepted else "warning"
+            message += f" ({describe(verdict)})" if verdict is not None else ""
+        else:
+            rule = f"{finding.codemod}/{finding.reason}"
+        site = finding.site
+        region = {"startLine": site.line, "startColumn": site.column, "endLine": site.end_line}
+        result = _result(rule, level, message, site.path, region)
+        results.append(result | {"partialFingerprints": {f"jitmod/v{SCHEMA_VERSION}": entry.id}})
+    rules = sorted({result["ruleId"] for result in results})
+    driver = {
+        "name": "jitmod",
+        "version": run.version,
+        "rules": [{"id": rule, "shortDescription": {"text": rule}} for rule in rules],
+    }
+    # Columns count characters, not UTF-16 units.
+    one = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [one]}
+
+
+def _error(error: SourceError) -> dict[str, Any]:
+    region = {"startLine": error.line, "startColumn": max(error.column, 1)}
+    return _result(_UNREADABLE, "error", error.message, error.path, region)
+
+
+def _result(rule: str, level: str, message: str, path: str, region: dict[str, int]) -> dict[str, Any]:
+    uri = quote(path.encode("utf-8", "surrogateescape"))
+    place = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
+    return {"ruleId": rule, "level": level, "message": {"text": message}, "locations": [place]}

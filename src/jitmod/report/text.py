@@ -1,0 +1,118 @@
+"""The report for people: a table of what was tried, what is left alone and why, what was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TextIO
+
+from jitmod.delivery.figures import cold, compiles, describe, one_line, speedup
+from jitmod.delivery.message import subject
+from jitmod.model import Patch, Refusal, Status, Verdict
+from jitmod.report.run import Run
+
+_STYLES = {
+    Status.ACCEPTED: "green",
+    Status.REJECTED: "red",
+    Status.UNPROVEN: "yellow",
+    Status.INCONCLUSIVE: "yellow",
+    Status.CRASHED: "red",
+}
+_WIDE = 1000  # into a pipe nothing is wrapped or cut to a terminal's width
+
+
+def write(run: Run, stream: TextIO) -> None:
+    """The whole report of a run that tried its patches."""
+    _table(run, stream)
+    for line in [*_reasons(run), *refusal_lines(run), *error_lines(run), *commit_lines(run), closing_line(run)]:
+        stream.write(f"{line}\n")
+
+
+def write_findings(run: Run, stream: TextIO) -> None:
+    """The report of a run that tried nothing: one line a finding, as a linter has it."""
+    for patch, _ in run.patches():
+        stream.write(f"{_place(patch)} {patch.codemod} {one_line(patch.message)} [{patch.applicability}]\n")
+    for line in [*refusal_lines(run), *error_lines(run), closing_line(run)]:
+        stream.write(f"{line}\n")
+
+
+def refusal_lines(run: Run) -> Iterator[str]:
+    for refusal in run.refusals():
+        yield f"{_place(refusal)} {refusal.codemod} {refusal.reason} {one_line(refusal.message)}"
+
+
+def error_lines(run: Run) -> Iterator[str]:
+    for error in run.errors:
+        yield f"{one_line(error.path)}:{error.line}:{error.column}: error: {one_line(error.message)}"
+
+
+def commit_lines(run: Run) -> Iterator[str]:
+    for patch, outcome in run.patches():
+        if outcome.commit:
+            yield f"{run.branch}  {outcome.commit[:7]}  {subject(patch)}"
+
+
+def closing_line(run: Run) -> str:
+    """What it comes to, in one sentence."""
+    summary = run.summary()
+    refused = f"{summary['refused']} left alone"
+    if summary["patches"] == 0:
+        if run.resumed:
+            return f"nothing more to do on {run.branch} ({refused})"
+        return f"no patch found ({refused})"
+    if not run.tried:
+        return f"{_count(summary['patches'], 'patch', 'patches')} possible, {refused}"
+    verdicts = ", ".join(f"{summary[str(status)]} {status}" for status in Status if summary[str(status)])
+    device = f" on {run.device}" if run.device else ""
+    return f"{_count(summary['patches'], 'patch', 'patches')} tried{device}: {verdicts}; {refused}"
+
+
+def evidence_lines(run: Run, path: str) -> Iterator[str]:
+    """One line for each tried patch of a file, to head its diff with."""
+    for patch, outcome in run.patches():
+        if patch.site.path == path and outcome.verdict is not None:
+            change = cold(outcome.verdict)
+            ending = f"; cold {change}" if change else ""
+            yield f"# {_place(patch)} {patch.codemod} {describe(outcome.verdict)}{ending}"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _place(finding: Patch | Refusal) -> str:
+    site = finding.site
+    return f"{one_line(site.path)}:{site.line}:{site.column}"
+
+
+def _reasons(run: Run) -> Iterator[str]:
+    """Why each patch that was not accepted was not."""
+    for patch, outcome in run.patches():
+        if outcome.verdict is not None and outcome.verdict.status is not Status.ACCEPTED:
+            yield f"{_place(patch)} {patch.codemod} {describe(outcome.verdict)}"
+
+
+def _table(run: Run, stream: TextIO) -> None:
+    rows = [(patch, outcome.verdict, outcome.commit) for patch, outcome in run.patches() if outcome.verdict is not None]
+    if not rows:
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = stream.isatty()
+    console = Console(file=stream, highlight=False, markup=False, width=None if terminal else _WIDE)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("site", "codemod", "verdict", "speedup", "cold", "compiles", "commit"):
+        table.add_column(heading, overflow="fold", no_wrap=not terminal)
+    for patch, verdict, commit in rows:
+        cells = [_place(patch), patch.codemod, _verdict(verdict), speedup(verdict)]
+        cells += [cold(verdict), compiles(verdict), (commit or "")[:7]]
+        texts = [Text(cell) for cell in cells]
+        texts[2].stylize(_STYLES[verdict.status])
+        table.add_row(*texts)
+    console.print(table)
+
+
+def _verdict(verdict: Verdict) -> str:
+    return f"{verdict.status}: {verdict.test}" if verdict.test else str(verdict.status)

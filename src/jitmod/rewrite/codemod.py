@@ -1,0 +1,92 @@
+"""The base class of every codemod, the registry, and the walk over a project."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import ClassVar
+
+from jitmod.model import Finding, SourceError
+from jitmod.source.document import Document
+from jitmod.source.project import Project
+
+
+@dataclass(frozen=True)
+class Rewrites:
+    """An example that becomes `after`."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """An example without a site: nothing is found."""
+
+    before: str
+
+
+@dataclass(frozen=True)
+class Refuses:
+    """An example whose site is refused for `reason`."""
+
+    before: str
+    reason: str
+
+
+Example = Rewrites | Leaves | Refuses
+
+
+class Codemod(ABC):
+    """One rewrite: its module's docstring says what it is, `examples` show it, `find` finds its sites."""
+
+    id: ClassVar[str]
+    summary: ClassVar[str]
+    examples: ClassVar[Sequence[Example]]
+
+    @abstractmethod
+    def find(self, document: Document, project: Project) -> Iterator[Finding]:
+        """Every site of this codemod in `document`, in order: a patch or a refusal each."""
+
+
+class UnknownCodemod(Exception):
+    """No codemod of that name is installed; the message lists those that are."""
+
+
+def available() -> dict[str, type[Codemod]]:
+    """The installed codemods by name."""
+    return {point.name: point.load() for point in sorted(entry_points(group="jitmod.codemods"))}
+
+
+def select(names: str) -> list[Codemod]:
+    """The codemods of a comma-separated list; `all` stands for every one. Raises `UnknownCodemod`."""
+    known = available()
+    wanted = list(known) if names.strip() == "all" else [n.strip() for n in names.split(",") if n.strip()]
+    unknown = [name for name in wanted if name not in known]
+    if unknown or not wanted:
+        listing = ", ".join(known)
+        raise UnknownCodemod(f"no such codemod: {', '.join(unknown) or repr(names)} (known: {listing})")
+    return [known[name]() for name in dict.fromkeys(wanted)]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a walk found, in the order of paths and lines, and the files that could not be read."""
+
+    findings: tuple[Finding, ...]
+    errors: tuple[SourceError, ...]
+
+
+def scan(codemods: Iterable[Codemod], project: Project, paths: Iterable[str]) -> Scan:
+    """Run `codemods` over the documents at `paths` (relative to the project's root)."""
+    wanted = sorted(set(paths))
+    errors = tuple(project.errors[path] for path in wanted if path in project.errors)
+    findings: list[Finding] = []
+    for path in wanted:
+        if path in project.documents:
+            for codemod in codemods:
+                findings += codemod.find(project.documents[path], project)
+    findings.sort(key=lambda f: (f.site.path, f.site.line, f.site.column, f.codemod))
+    return Scan(tuple(findings), errors)

@@ -1,0 +1,69 @@
+"""Moving source text: parts replaced, indentation changed, comments kept."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Mapping
+
+from jitmod.source.document import Document
+
+
+def splice(document: Document, node: ast.expr | ast.stmt, replaced: Mapping[ast.expr, str]) -> str:
+    """The text of `node` with the parts in `replaced` written differently."""
+    start, end = document.span(node)
+    inside = {part: text for part, text in replaced.items() if _within(document, part, start, end)}
+    spans = sorted((*document.span(part), text) for part, text in inside.items())
+    pieces: list[bytes] = []
+    done = start
+    for first, last, text in spans:
+        if first >= done:  # a part of a part that was replaced already is gone with it
+            pieces += [document.source[done:first], text.encode()]
+            done = last
+    pieces.append(document.source[done:end])
+    return b"".join(pieces).decode()
+
+
+def _within(document: Document, part: ast.expr, start: int, end: int) -> bool:
+    first, last = document.span(part)
+    return start <= first and last <= end
+
+
+def reindent(text: str, old: str, new: str) -> str:
+    """Lines after the first moved from indentation `old` to `new`; lines inside strings stay as they are."""
+    lines = text.split("\n")
+    fixed = _inside_strings(text)
+    moved = [lines[0]]
+    for number, line in enumerate(lines[1:], 2):
+        if number in fixed or not line.strip():
+            moved.append(line)
+        elif line.startswith(old):
+            moved.append(new + line[len(old) :])
+        else:
+            moved.append(new + line.lstrip())
+    return "\n".join(moved)
+
+
+def _inside_strings(text: str) -> set[int]:
+    """The 1-based lines that begin inside a string."""
+    inside: set[int] = set()
+    starts: list[int] = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            name = tokenize.tok_name[token.type]
+            if name == "STRING":
+                inside |= set(range(token.start[0] + 1, token.end[0] + 1))
+            elif name == "FSTRING_START":
+                starts.append(token.start[0])
+            elif name == "FSTRING_END":
+                inside |= set(range(starts.pop() + 1, token.end[0] + 1))
+    except (tokenize.TokenError, IndentationError):
+        pass
+    return inside
+
+
+def document_comments(document: Document) -> list[tuple[int, str]]:
+    """Every comment of a file with its line."""
+    readline = io.StringIO(document.source.decode()).readline
+    return [(t.start[0], t.string) for t in tokenize.generate_tokens(readline) if t.type == tokenize.COMMENT]

@@ -1,0 +1,148 @@
+"""`[tool.jitmod]` of pyproject.toml: what to look at, what to run, and what earns a commit."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names the file, the key and what to do."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a trial runs: `run(*setup())`. Each function is written `path/to/file.py:function`, from the root."""
+
+    name: str
+    run: str
+    setup: str | None = None
+    metric: str | None = None
+    metric_tolerance: float | None = None
+    covers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """What the gate asks for. Speedups are ratios of times (1.03 is 3 % faster), seconds are wall time."""
+
+    min_speedup: float = 1.03
+    confidence: float = 0.99
+    min_cold_speedup: float = 1.2
+    min_cold_seconds: float = 0.2
+    min_warm_for_cold: float = 0.95
+    max_breakeven: float = 1000.0
+
+
+@dataclass(frozen=True)
+class Config:
+    """The table `[tool.jitmod]`; lists are patterns (`exclude`) or names (`select`, `ignore`)."""
+
+    exclude: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    gate: GateSettings = field(default_factory=GateSettings)
+
+
+def load(root: Path, explicit: Path | None = None) -> Config:
+    """The configuration of the project at `root`, or of the file `explicit`. Raises `ConfigError`.
+
+    A project without pyproject.toml, or without the table, has the defaults; an `explicit` file must exist.
+    """
+    path = explicit or root / "pyproject.toml"
+    if explicit is None and not path.is_file():
+        return Config()
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
+    tool = document.get("tool", {})
+    return _config(path, tool.get("jitmod", {}) if isinstance(tool, dict) else {})
+
+
+def parse_workload(text: str) -> Workload:
+    """The workload that `--workload F.py:function` names. Raises `ConfigError`."""
+    _check_target(text, f"--workload {text}")
+    return Workload(name=text, run=text)
+
+
+def _config(path: Path, table: object) -> Config:
+    where = f"{path}: tool.jitmod"
+    values = _table(table, where, {"exclude", "select", "ignore", "workloads", "gate"})
+    lists = {key: _strings(values[key], f"{where}.{key}") for key in ("exclude", "select", "ignore") if key in values}
+    listed = values.get("workloads", [])
+    if not isinstance(listed, list):
+        raise ConfigError(f"{where}.workloads: must be an array of tables; write [[tool.jitmod.workloads]]")
+    workloads = tuple(_workload(entry, f"{where}.workloads[{number}]") for number, entry in enumerate(listed))
+    names = [workload.name for workload in workloads]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{where}.workloads: two workloads are called {name!r}; give each its own name")
+    return Config(**lists, workloads=workloads, gate=_gate(values.get("gate", {}), f"{where}.gate"))
+
+
+def _workload(entry: object, where: str) -> Workload:
+    values = _table(entry, where, {f.name for f in fields(Workload)})
+    for key in ("name", "run"):
+        if key not in values:
+            raise ConfigError(f"{where}.{key}: is missing; add {key} = \"...\"")
+    texts = {}
+    for key in ("name", "run", "setup", "metric"):
+        if key in values:
+            texts[key] = _string(values[key], f"{where}.{key}")
+            if key != "name":
+                _check_target(texts[key], f"{where}.{key}")
+    tolerance = values.get("metric_tolerance")
+    return Workload(
+        **texts,
+        metric_tolerance=None if tolerance is None else _number(tolerance, f"{where}.metric_tolerance"),
+        covers=_strings(values.get("covers", []), f"{where}.covers"),
+    )
+
+
+def _gate(entry: object, where: str) -> GateSettings:
+    values = _table(entry, where, {f.name for f in fields(GateSettings)})
+    settings = GateSettings(**{key: _number(value, f"{where}.{key}") for key, value in values.items()})
+    if not 0.5 < settings.confidence < 1:
+        raise ConfigError(f"{where}.confidence: must lie between 0.5 and 1, not {settings.confidence}")
+    return settings
+
+
+def _table(entry: object, where: str, known: set[str]) -> Mapping[str, Any]:
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where}: must be a table, not {entry!r}")
+    values = {key.replace("-", "_"): value for key, value in entry.items()}
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{where}.{key}: unknown key; remove it, or use one of {', '.join(sorted(known))}")
+    return values
+
+
+def _string(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{where}: must be a string, not {value!r}")
+    return value
+
+
+def _strings(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ConfigError(f"{where}: must be a list of strings, not {value!r}")
+    return tuple(_string(item, f"{where}[{number}]") for number, item in enumerate(value))
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise ConfigError(f"{where}: must be a number of at least 0, not {value!r}")
+    return float(value)
+
+
+def _check_target(text: str, where: str) -> None:
+    file, _, function = text.rpartition(":")
+    if not file.endswith(".py") or not all(part.isidentifier() for part in function.split(".")):
+        raise ConfigError(f"{where}: must look like path/to/file.py:function, not {text!r}")

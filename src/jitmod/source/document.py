@@ -1,0 +1,102 @@
+"""A Python file: its bytes, its syntax tree, and the way from one to the other."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from jitmod.model import Site, SourceError
+
+_BOM = b"\xef\xbb\xbf"
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class UnreadableSource(Exception):
+    """Raised where a file is not Python; `error` says where and why."""
+
+    def __init__(self, error: SourceError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Document:
+    """One `.py` file. `source` is its text in UTF-8 without a byte-order mark: the coordinates of `Edit` and of ast."""
+
+    path: str
+    source: bytes
+    encoding: str
+    has_bom: bool
+    tree: ast.Module
+
+    @classmethod
+    def parse(cls, path: str, data: bytes) -> Document:
+        """Parse `data`, the bytes of the file at the relative `path`. Raises `UnreadableSource`."""
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+            text = data.removeprefix(_BOM).decode(encoding.removesuffix("-sig"))
+            tree = ast.parse(text)
+        except SyntaxError as error:
+            raise UnreadableSource(
+                SourceError(path, error.lineno or 1, error.offset or 1, f"cannot be parsed: {error.msg}")
+            ) from None
+        except (ValueError, LookupError, RecursionError, MemoryError) as error:
+            raise UnreadableSource(SourceError(path, 1, 1, f"cannot be read as Python: {error}")) from None
+        return cls(path, text.encode(), encoding.removesuffix("-sig"), data.startswith(_BOM), tree)
+
+    @classmethod
+    def read(cls, root: Path, path: str) -> Document:
+        """Parse the file at `root / path`. Raises `UnreadableSource`, also where it cannot be opened."""
+        try:
+            data = (root / path).read_bytes()
+        except OSError as error:
+            raise UnreadableSource(SourceError(path, 1, 1, f"cannot be opened: {error.strerror}")) from None
+        return cls.parse(path, data)
+
+    def encode(self, source: bytes) -> bytes:
+        """The bytes of the file whose text is `source`: encoding and byte-order mark as they were."""
+        return (_BOM if self.has_bom else b"") + source.decode().encode(self.encoding)
+
+    @cached_property
+    def line_starts(self) -> tuple[int, ...]:
+        return (0, *(match.end() for match in _LINE_END.finditer(self.source)))
+
+    @cached_property
+    def newline(self) -> str:
+        match = _LINE_END.search(self.source)
+        return match.group().decode() if match else "\n"
+
+    def offset(self, line: int, column: int) -> int:
+        """Byte offset of ast's 1-based `line` and 0-based UTF-8 `column`."""
+        return self.line_starts[line - 1] + column
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
+
+    def text(self, node: ast.expr | ast.stmt) -> str:
+        """The source text of `node`, exactly as written."""
+        start, end = self.span(node)
+        return self.source[start:end].decode()
+
+    def line(self, number: int) -> str:
+        """The text of a 1-based line, without its line end."""
+        start = self.line_starts[number - 1]
+        end = self.line_starts[number] if number < len(self.line_starts) else len(self.source)
+        return self.source[start:end].decode().rstrip("\r\n")
+
+    def indent(self, node: ast.stmt) -> str | None:
+        """The white space before a statement; None where something else stands before it on its line."""
+        before = self.source[self.line_starts[node.lineno - 1] : self.offset(node.lineno, node.col_offset)].decode()
+        return None if before.strip(" \t") else before
+
+    def site(self, node: ast.expr | ast.stmt, symbol: str) -> Site:
+        start, _ = self.span(node)
+        column = len(self.source[self.line_starts[node.lineno - 1] : start].decode()) + 1
+        assert node.end_lineno is not None
+        return Site(self.path, node.lineno, column, node.end_lineno, symbol)

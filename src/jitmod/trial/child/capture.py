@@ -1,0 +1,105 @@
+"""What a call shows: lines on stdout and stderr (prints, log handlers), and warnings."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from .finder import Tree
+
+_LIBRARY_LOGS = {"jax", "jaxlib"}
+_muted = threading.local()
+
+
+@dataclass
+class Shown:
+    """Visible events in one order over all channels; `library_warnings` have none, they are a set."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    library_warnings: set[tuple[str, str]] = field(default_factory=set)
+
+
+class Router:
+    """Stands for `sys.stdout` or `sys.stderr` all the time, so that handlers made at import are heard as well."""
+
+    def __init__(self, name: str, real: TextIO) -> None:
+        self._name = name
+        self._real = real
+        self._partial = ""
+        self.sink: list[tuple[str, str]] | None = None
+
+    def write(self, text: str) -> int:
+        if self.sink is None or getattr(_muted, "now", False):
+            return self._real.write(text)
+        *lines, self._partial = (self._partial + text).replace("\r\n", "\n").split("\n")
+        self.sink += [(self._name, line) for line in lines]
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def end(self) -> None:
+        """An unfinished last line counts as a line; later text goes to the real stream."""
+        if self.sink is not None and self._partial:
+            self.sink.append((self._name, self._partial))
+        self._partial, self.sink = "", None
+
+    def __getattr__(self, name: str) -> Any:  # fileno, flush, buffer, encoding, isatty
+        return getattr(self._real, name)
+
+
+def install() -> tuple[Router, Router]:
+    """Put routers in the place of both streams, and keep jax's own log records (compile logs) out of them."""
+    routers = Router("stdout", sys.stdout), Router("stderr", sys.stderr)
+    sys.stdout, sys.stderr = routers
+    handle = logging.Logger.handle
+
+    def handle_aside(logger: logging.Logger, record: logging.LogRecord) -> None:
+        if record.name.partition(".")[0] not in _LIBRARY_LOGS:
+            handle(logger, record)
+            return
+        _muted.now = True
+        try:
+            handle(logger, record)
+        finally:
+            _muted.now = False
+
+    logging.Logger.handle = handle_aside  # type: ignore[method-assign, assignment]
+    return routers
+
+
+@contextlib.contextmanager
+def shown(routers: tuple[Router, Router], tree: Tree) -> Iterator[Shown]:
+    """Record what is shown inside the block. Warnings count once a line and call, as Python's default filter has it."""
+    result = Shown()
+    for router in routers:
+        router.sink = result.lines
+    with warnings.catch_warnings(record=True) as caught:
+        record = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], filename: str, *rest: Any, **named: Any) -> None:
+            text = re.sub(r"\s+", " ", str(message))
+            if tree.relative(filename) is not None:
+                result.lines.append(("warning", f"{category.__name__}: {text}"))
+            else:
+                result.library_warnings.add((category.__name__, re.sub(r"\d+", "#", text)))
+            record(message, category, filename, *rest, **named)
+
+        warnings.showwarning = show
+        try:
+            yield result
+        finally:
+            warnings.showwarning = record
+            for router in routers:
+                router.end()
+    caught.clear()
+    # A progress bar redraws its line; how often it does depends on the time that passed.
+    result.lines[:] = [(channel, line) for channel, line in result.lines if "\r" not in line]

@@ -1,0 +1,114 @@
+"""The second and third process: cold and warm times of the baseline and of the chosen candidate, interleaved."""
+
+from __future__ import annotations
+
+import gc
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from . import stats
+from .arms import Bench
+from .channel import Channel
+from .compiles import CompileLog
+from .sampling import Arm
+
+_COLD_PAIRS = 3
+_NAMES = ("baseline", "candidate")
+
+
+def measure(
+    bench: Bench, channel: Channel, deadline: float, chosen: int, seed: int, steps: Sequence[int], patient: bool
+) -> None:
+    """Measure both arms and report raw samples. `steps` are the numbers of pairs after which to look; `patient`
+    takes the last of them without looking."""
+    order = random.Random(seed)
+    log = CompileLog()
+    arms: dict[str, Arm] = {}
+    first: dict[str, float] = {}
+    for name, overlay in zip(_NAMES, (bench.baseline, bench.candidate(chosen)), strict=True):
+        channel.stage(f"{name}: first call")
+        program = bench.load(overlay)
+        start = time.monotonic()
+        observed = program.observe(0)
+        first[name] = time.monotonic() - start
+        if observed.error:
+            channel.put("error", {"arm": name, **observed.error})
+            return
+        arms[name] = Arm(program, observed.mutates)
+    cold = _cold(arms, channel, log, order, sum(first.values()), deadline)
+    patient_steps = _saves_compile_time(cold, bench.job["gate"])
+    _warm(arms, channel, log, order, bench.job["gate"], steps, deadline, seed, patient, patient_steps)
+
+
+def _cold(
+    arms: dict[str, Arm], channel: Channel, log: CompileLog, order: random.Random, pair_seconds: float, deadline: float
+) -> dict[str, list[dict[str, Any]]]:
+    affordable = 0.4 * (deadline - time.monotonic())
+    pairs = _COLD_PAIRS if _COLD_PAIRS * pair_seconds < affordable else 1
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in _NAMES}
+    for _ in range(pairs):
+        for name in order.sample(_NAMES, 2):
+            channel.stage(f"{name}: cold call")
+            results[name].append(arms[name].cold(log))
+    channel.put("cold", results)
+    return results
+
+
+def _saves_compile_time(cold: dict[str, list[dict[str, Any]]], gate: dict[str, Any]) -> bool:
+    """Then the warm times matter in another way, and all pairs up to 24 are wanted."""
+    before, after = (statistics.median(c["trace"] + c["lower"] + c["compile"] for c in cold[name]) for name in _NAMES)
+    return bool(before - after >= gate["min_cold_seconds"] and before >= gate["min_cold_speedup"] * after)
+
+
+def _warm(
+    arms: dict[str, Arm], channel: Channel, log: CompileLog, order: random.Random, gate: dict[str, Any],
+    steps: Sequence[int], deadline: float, seed: int, patient: bool, to_24: bool,
+) -> None:  # fmt: skip
+    for name in _NAMES:
+        channel.stage(f"{name}: warming up")
+        arms[name].warm_up()
+    if arms["baseline"].program.takes_rep:  # both arms see the same values, so they take the same batch
+        shared = max(1, min(arm.batch for arm in arms.values()))
+        for arm in arms.values():
+            arm.batch = shared
+    gc.collect()
+    gc.freeze()
+    rep = 100
+    seconds: dict[str, list[float]] = {name: [] for name in _NAMES}
+    faults: dict[str, list[int]] = {name: [] for name in _NAMES}
+    compilations = dict.fromkeys(_NAMES, 0)
+    stopped, pair_seconds = "all pairs taken", 0.0
+    for number in range(1, steps[-1] + 1):
+        start = time.monotonic()
+        if start + pair_seconds > deadline:
+            stopped = "budget"
+            break
+        for name in order.sample(_NAMES, 2):
+            channel.stage(f"{name}: warm calls")
+            log.reset()
+            sample = arms[name].sample(arms[name].batch, rep)
+            seconds[name].append(sample.seconds)
+            faults[name].append(sample.faults)
+            compilations[name] += log.count
+        rep += arms["candidate"].batch
+        pair_seconds = time.monotonic() - start
+        ratios = stats.log_ratios(seconds["baseline"], seconds["candidate"])
+        if patient:
+            continue
+        if number == stats.FIRST_LOOK and stats.is_clear(ratios) and (not to_24 or ratios.min() > 0):
+            stopped = "clear"
+            break
+        if number in steps and (not to_24 or number >= 24) and stats.is_settled(
+            ratios, gate["min_speedup"], gate["confidence"], seed
+        ):  # fmt: skip
+            stopped = "settled"
+            break
+    channel.put("warm", {
+        "seconds": seconds, "faults": faults, "stopped": stopped,
+        "batch": {name: arms[name].batch for name in _NAMES},
+        "compilations": compilations,
+        "calls": {name: len(seconds[name]) * arms[name].batch for name in _NAMES},
+    })  # fmt: skip

@@ -1,0 +1,119 @@
+"""A workload inside a world: loading its functions, calling them, and writing down what a call did."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from .capture import Router, shown
+from .snapshot import Entry, arrays, snapshot
+from .world import World
+
+Lines = list[tuple[str, str]]
+
+
+class WorkloadError(Exception):
+    """The workload cannot be loaded, for a reason that has nothing to do with the patch."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one call gave: its output, its arguments afterwards, the text it showed; or the exception it raised."""
+
+    output: list[Entry] = field(default_factory=list)
+    arguments: list[Entry] = field(default_factory=list)
+    lines: Lines = field(default_factory=list)
+    library_warnings: frozenset[tuple[str, str]] = frozenset()
+    mutates: bool = False
+    metric: float | None = None
+    error: dict[str, str] | None = None
+
+
+class Program:
+    """`run`, `setup` and `metric` of a workload, loaded in one world."""
+
+    def __init__(self, world: World, workload: dict[str, Any], seed: int, routers: tuple[Router, Router]) -> None:
+        self.world = world
+        self._seed = seed
+        self._routers = routers
+        with world:
+            self._seed_generators(0)
+            self._run = _function(world, workload["run"])
+            self._setup = _function(world, workload["setup"]) if workload.get("setup") else None
+            self._metric = _function(world, workload["metric"]) if workload.get("metric") else None
+        self.takes_rep = "rep" in inspect.signature(self._run).parameters
+
+    def arguments(self, rep: int) -> tuple[Any, ...]:
+        """Fresh arguments. Generators are seeded alike before every setup and call, in every world."""
+        with self.world:
+            self._seed_generators(rep)
+            made = self._setup() if self._setup is not None else ()
+            jax.block_until_ready(made)  # type: ignore[no-untyped-call]
+            return tuple(made) if isinstance(made, tuple | list) else (made,)
+
+    def observe(self, rep: int) -> Observation:
+        """Call the workload once and write down everything visible."""
+        arguments = self.arguments(rep)
+        before = snapshot(arguments, "arguments")
+        try:
+            with self.world, shown(self._routers, self.world.tree) as seen:
+                self._seed_generators(rep)
+                output = self.call(arguments, rep)
+                jax.effects_barrier()  # type: ignore[no-untyped-call]
+            with self.world:
+                written = snapshot(output)
+                after = snapshot(arguments, "arguments")
+                metric = float(self._metric(output)) if self._metric is not None else None
+        except (Exception, SystemExit) as error:
+            return Observation(error=describe(error))
+        mutates = not _identical(before, after)
+        return Observation(written, after, seen.lines, frozenset(seen.library_warnings), mutates, metric)
+
+    def call(self, arguments: tuple[Any, ...], rep: int) -> Any:
+        """Run and wait until every array of the output is there. The world must be active."""
+        output = self._run(*arguments, rep=rep) if self.takes_rep else self._run(*arguments)
+        jax.block_until_ready(arrays(output))  # type: ignore[no-untyped-call]
+        return output
+
+    def _seed_generators(self, rep: int) -> None:
+        random.seed(self._seed + rep)
+        np.random.seed((self._seed + rep) % 2**32)
+
+
+def describe(error: BaseException) -> dict[str, str]:
+    """An exception as data: its type by name, because two worlds have two classes of it."""
+    kind = type(error)
+    where = traceback.extract_tb(error.__traceback__)
+    place = f"{where[-1].filename}:{where[-1].lineno}" if where else ""
+    name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+    return {"type": name, "text": str(error)[:500], "at": place}
+
+
+def _function(world: World, target: str) -> Callable[..., Any]:
+    file, _, name = target.rpartition(":")
+    try:
+        found: Any = world.import_file(file)
+    except FileNotFoundError as error:
+        raise WorkloadError(str(error)) from None
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise WorkloadError(f"{file} has no function {name}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise WorkloadError(f"{target} is not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _identical(before: list[Entry], after: list[Entry]) -> bool:
+    def key(entry: Entry) -> tuple[Any, ...]:
+        data = entry.data.tobytes() if isinstance(entry.data, np.ndarray) else repr(entry.data)
+        return entry.path, entry.kind, entry.type, entry.dtype, entry.shape, data
+
+    return [key(entry) for entry in before] == [key(entry) for entry in after]

@@ -1,0 +1,88 @@
+"""A candidate made wrong on purpose: if parity does not notice, the workload cannot see the site."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .changes import changed_statements, functions
+
+_SPOIL = "__jitmod_spoil__"
+
+
+def scaled(value: Any) -> Any:
+    """Floating leaves as x * 1.01 + 0.01, in their own dtype."""
+
+    def leaf(x: Any) -> Any:
+        if type(x) is float:
+            return x * 1.01 + 0.01
+        if isinstance(x, jax.Array | np.ndarray) and jnp.issubdtype(x.dtype, jnp.inexact):
+            return (x * 1.01 + 0.01).astype(x.dtype)
+        return x
+
+    return jax.tree_util.tree_map(leaf, value)
+
+
+def rolled(value: Any) -> Any:
+    """Leaves with a leading axis, moved along it by one."""
+
+    def leaf(x: Any) -> Any:
+        if not isinstance(x, jax.Array | np.ndarray) or x.ndim == 0 or x.shape[0] < 2:
+            return x
+        if not (jnp.issubdtype(x.dtype, jnp.number) or x.dtype == bool):
+            return x
+        return jnp.roll(x, 1, axis=0) if isinstance(x, jax.Array) else np.roll(x, 1, axis=0)
+
+    return jax.tree_util.tree_map(leaf, value)
+
+
+def injected(spoil: Callable[[Any], Any]) -> dict[str, Any]:
+    return {_SPOIL: spoil}
+
+
+def spoil_functions(tree: ast.Module, names: Iterable[str]) -> ast.Module:
+    """Spoil what these functions return."""
+    for _, function in functions(tree, names):
+        for statement in _own_statements(function):
+            if isinstance(statement, ast.Return):
+                _spoil(statement)
+    return tree
+
+
+def spoil_lines(tree: ast.Module, lines: Iterable[int]) -> ast.Module:
+    """Spoil what the changed statements return, assign or hand on; a changed header stands for its body."""
+    for statement in changed_statements(tree, lines):
+        simple = [statement] if not hasattr(statement, "body") else list(_own_statements(statement))
+        for inner in simple:
+            _spoil(inner)
+    return tree
+
+
+def _own_statements(node: ast.AST) -> Iterable[ast.stmt]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.stmt):
+            yield child
+        yield from _own_statements(child)
+
+
+def _spoil(statement: ast.stmt) -> None:
+    match statement:
+        case ast.Return(value=ast.expr() as value) | ast.Assign(value=value) | ast.AugAssign(value=value):
+            statement.value = _call(value)
+        case ast.AnnAssign(value=ast.expr() as value):
+            statement.value = _call(value)
+        case ast.Expr(value=ast.Call() as call):
+            call.args = [a if isinstance(a, ast.Starred) else _call(a) for a in call.args]
+
+
+def _call(value: ast.expr) -> ast.expr:
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == _SPOIL:
+        return value
+    return ast.copy_location(ast.Call(ast.Name(_SPOIL, ast.Load()), [value], []), value)

@@ -1,0 +1,71 @@
+"""Times of one arm: cold calls with their compilations, and batches of warm ones."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from .compiles import CompileLog
+from .program import Program
+
+_SAMPLE = 5e-3
+_MAX_BATCH = 1000
+_MAX_FRESH = 32
+_WARM_UPS = 3
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Seconds of one call, as the mean of a batch; page faults of the whole batch."""
+
+    seconds: float
+    faults: int
+
+
+class Arm:
+    """A program that is called again and again. Arguments are shared by all calls unless a call changes them."""
+
+    def __init__(self, program: Program, mutates: bool) -> None:
+        self.program = program
+        self.batch = 1
+        self._shared = None if mutates else program.arguments(0)
+
+    def warm_up(self) -> None:
+        """Call until nothing is compiled any more, then choose how many calls make a sample of 5 ms."""
+        seconds = math.inf
+        for rep in range(_WARM_UPS):
+            seconds = min(seconds, self.sample(1, rep).seconds)
+        limit = _MAX_BATCH if self._shared is not None else _MAX_FRESH
+        self.batch = max(1, min(limit, math.ceil(_SAMPLE / max(seconds, 1e-9))))
+
+    def sample(self, batch: int, rep: int) -> Sample:
+        """Time `batch` calls; a workload that takes `rep` gets `rep`, `rep + 1`, ..."""
+        if self._shared is not None:
+            arguments = [self._shared] * batch
+        else:
+            arguments = [self.program.arguments(rep + number) for number in range(batch)]
+        call = self.program.call
+        with self.program.world:
+            faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            start = time.perf_counter()
+            for number, given in enumerate(arguments):
+                call(given, rep + number)
+            seconds = time.perf_counter() - start
+            faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+        return Sample(seconds / batch, faults)
+
+    def cold(self, log: CompileLog) -> dict[str, Any]:
+        """A call without anything compiled: seconds by phase, and the number of compilations."""
+        arguments = self._shared if self._shared is not None else self.program.arguments(0)
+        jax.clear_caches()  # type: ignore[no-untyped-call]
+        log.reset()
+        with self.program.world:
+            start = time.perf_counter()
+            self.program.call(arguments, 0)
+            seconds = time.perf_counter() - start
+        return {"seconds": seconds, **log.seconds, "compilations": log.count}

@@ -1,0 +1,97 @@
+"""Comparing what two runs printed: token by token, numbers by value."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+Lines = Sequence[tuple[str, str]]
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)"
+_TOKEN = re.compile(rf"0x[0-9a-fA-F]+|{_NUMBER}|[^\W\d_]+|\S")
+_UNITS = {"s", "ms", "us", "µs", "ns", "sec", "secs", "second", "seconds"}
+_RELATIVE = 1e-4
+
+
+def compare(expected: Lines, again: Lines, got: Lines, factor: float) -> dict[str, Any] | None:
+    """How `got` differs from `expected`, or None. Tokens that differ between `expected` and `again` do not count.
+
+    `expected` and `again` are two runs of the baseline; `factor` widens the bounds of numbers.
+    """
+    for number in range(max(len(expected), len(got))):
+        left = expected[number] if number < len(expected) else None
+        right = got[number] if number < len(got) else None
+        if left is None or right is None or left[0] != right[0]:
+            return _difference(number, left, right)
+        masked = _masked(tokens(left[1]), tokens(again[number][1])) if number < len(again) else frozenset()
+        if not _line_agrees(tokens(left[1]), tokens(right[1]), masked, factor):
+            return _difference(number, left, right)
+    return None
+
+
+def is_stable(expected: Lines, again: Lines) -> bool:
+    """Do two runs of the baseline print the same number of lines, on the same channels?"""
+    return [channel for channel, _ in expected] == [channel for channel, _ in again]
+
+
+def tokens(line: str) -> list[str]:
+    """Numbers, words and signs; white space does not count, because the width of printed arrays varies."""
+    return _TOKEN.findall(line)
+
+
+def _masked(first: list[str], second: list[str]) -> frozenset[int] | None:
+    """The positions that vary between two runs; None where the line has no fixed shape at all."""
+    if len(first) != len(second):
+        return None
+    return frozenset(i for i, (a, b) in enumerate(zip(first, second, strict=True)) if a != b)
+
+
+def _line_agrees(left: list[str], right: list[str], masked: frozenset[int] | None, factor: float) -> bool:
+    if masked is None:
+        return True
+    if len(left) != len(right):
+        return False
+    for position, (a, b) in enumerate(zip(left, right, strict=True)):
+        if position in masked or a == b or _is_duration(left, position) or a.startswith("0x"):
+            continue
+        if not _numbers_agree(a, b, factor):
+            return False
+    return True
+
+
+def _is_duration(line: list[str], position: int) -> bool:
+    """`0.52 s`, `12.3 it/s`: times are what a patch is meant to change."""
+    rest = line[position + 1 : position + 4]
+    return bool(rest) and (rest[0] in _UNITS or (rest[:1] == ["it"] and rest[1:] == ["/", "s"]))
+
+
+def _numbers_agree(a: str, b: str, factor: float) -> bool:
+    try:
+        left, right = float(a), float(b)
+    except ValueError:
+        return False
+    if math.isnan(left) or math.isnan(right):
+        return math.isnan(left) and math.isnan(right)
+    if not any(mark in a + b for mark in ".eE"):
+        return left == right
+    bound = _RELATIVE * factor * abs(left)
+    digits = re.sub(r"[eE].*|\D", "", a).lstrip("0")
+    if len(digits) >= 3:  # an error far below the bound may still move the last printed digit
+        bound = max(bound, 1.01 * max(_last_place(a), _last_place(b)))
+    return abs(left - right) <= bound
+
+
+def _last_place(text: str) -> float:
+    mantissa, _, exponent = text.lower().partition("e")
+    return float(10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2])))
+
+
+def _difference(number: int, left: tuple[str, str] | None, right: tuple[str, str] | None) -> dict[str, Any]:
+    """Lines are numbered from 1, over all channels."""
+
+    def show(line: tuple[str, str] | None) -> str:
+        return "nothing" if line is None else f"{line[0]}: {line[1][:200]}"
+
+    return {"test": "effects", "line": number + 1, "expected": show(left), "got": show(right)}

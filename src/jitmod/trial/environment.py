@@ -1,0 +1,38 @@
+"""What of the caller's environment a trial's child gets to see: an allowlist, and never anything secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_NAMES = {
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TEMP", "TMP",
+    "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "MPLBACKEND", "HF_HOME",
+    "TORCH_HOME", "PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONNOUSERSITE", "PYTHONWARNINGS",
+    "PYTHONSAFEPATH",
+}  # fmt: skip
+_PREFIXES = (
+    "LC_", "XDG_", "JAX_", "XLA_", "TF_", "EQX_", "JAXTYPING_", "CUDA_", "NVIDIA_", "NCCL_", "ROCR_", "HIP_", "TPU_",
+    "OMP_", "MKL_", "OPENBLAS_",
+)  # fmt: skip
+_SECRET = re.compile(r"TOKEN|SECRET|KEY|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+
+_FIXED = {
+    # glibc would map and trim large buffers anew on every call, differently in each arm
+    "MALLOC_MMAP_THRESHOLD_": "1073741824",
+    "MALLOC_TRIM_THRESHOLD_": "4294967296",
+    "JAX_ENABLE_COMPILATION_CACHE": "false",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+}
+_DROPPED = {"JAX_COMPILATION_CACHE_DIR", "JAX_LOG_COMPILES", "JAX_TRACEBACK_FILTERING"}
+
+
+def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The allowed part of `environ`, and the settings under which times can be compared."""
+    allowed = {
+        name: value
+        for name, value in environ.items()
+        if (name in _NAMES or name.startswith(_PREFIXES)) and name not in _DROPPED and not _SECRET.search(name)
+    }
+    return allowed | _FIXED

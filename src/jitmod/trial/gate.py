@@ -1,0 +1,204 @@
+"""The gate: what the evidence of a job is worth. A pure function, so that anyone can recompute a verdict."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from jitmod.model import Status, Verdict
+from jitmod.trial.child import stats
+from jitmod.trial.job import digest
+
+_JUDGES = 2
+_PHASES = ("trace", "lower", "compile")
+
+
+def judge(job: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+    """The verdict on `job`. Raises ValueError where the evidence belongs to another job."""
+    if evidence["job"] != digest(job):
+        raise ValueError("this evidence belongs to another job")
+    explored = evidence["explore"]
+    verdict = screen(job, explored) or _judge_measurements(job, explored, evidence["judges"])
+    candidate = job["candidates"][explored.get("chosen", 0)]
+    parity = {**explored.get("parity", {}), "sabotage": explored.get("sabotage", {}), **explored.get("noise", {})}
+    return replace(
+        verdict,
+        device=explored.get("device", {}).get("platform"),
+        knobs=dict(candidate["knobs"]),
+        parity=parity,
+        evidence_digest=digest(evidence),
+    )
+
+
+def screen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | None:
+    """The verdict that the first process alone gives: None where the candidate is right and its times decide."""
+    device = explored.get("device", {}).get("platform")
+    if job["require_gpu"] and device is not None and device not in {"gpu", "cuda", "rocm"}:
+        return Verdict(Status.UNPROVEN, f"a GPU is required, and the trial found only {device}")
+    if "problem" in explored:
+        return Verdict(Status(explored["problem"]["status"]), explored["problem"]["why"])
+    if "failure" in explored:
+        return _failure(explored["failure"], Status.UNPROVEN)
+    execution = explored["baseline_execution"]
+    if not execution["entered"] and (execution["placed"] or job["site"]):
+        what = "the site" if job["site"] else "the changed lines"
+        return Verdict(Status.UNPROVEN, f"the workload never reaches {what}")
+    if execution["trips"] is not None and execution["trips"] < 2:
+        return Verdict(Status.UNPROVEN, f"the loop makes {execution['trips']} iteration(s); a trial needs 2 or more")
+    failure = explored["parity"]["failure"]
+    if failure:
+        return Verdict(Status.REJECTED, _parity_text(failure), test=failure["test"])
+    return _unseen(job, explored)
+
+
+def _unseen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | None:
+    """Parity that proves nothing: the new code did not run, or its results do not reach the output."""
+    execution = explored["candidate_execution"]
+    missed = execution["missed"] if job["new_functions"] else []
+    if missed or not execution["entered"]:
+        what = ", ".join(missed) or "the changed lines"
+        return Verdict(Status.UNPROVEN, f"the workload never runs {what} of the candidate")
+    sabotage = explored["sabotage"]
+    if "seen" in sabotage.values():
+        return None
+    if "unseen" in sabotage.values():
+        return Verdict(Status.UNPROVEN, "workload is blind to this site: spoiled results pass the comparison as well")
+    return Verdict(Status.UNPROVEN, "the sabotage control raised, so nothing shows that the workload sees this site")
+
+
+def _failure(failure: Mapping[str, str], slow_baseline: Status) -> Verdict:
+    stage, how = failure["stage"], failure["how"]
+    tail = f"; it said last: {failure['tail']}" if failure["tail"] else ""
+    if stage.startswith("baseline") and how.startswith("did not finish"):
+        return Verdict(slow_baseline, f"the workload is too slow for the budget: the child {how} ({stage})")
+    return Verdict(Status.CRASHED, f"the child {how} ({stage}){tail}")
+
+
+def _parity_text(failure: Mapping[str, Any]) -> str:
+    where = f" at {failure['path']}" if "path" in failure else ""
+    where += f" line {failure['line']}" if "line" in failure else ""
+    if failure["test"] == "exception":
+        return f"exception: the candidate raises {failure['type']}: {failure['text']} ({failure['at']})"
+    if failure["test"] == "values" and "shape" in failure:
+        where += f"{failure['index']}" if failure.get("index") else ""
+        where += f" ({failure['dtype']}{failure['shape']})"
+    return f"{failure['test']}{where}: expected {failure['expected']}, got {failure['got']}"
+
+
+def _judge_measurements(
+    job: Mapping[str, Any], explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]
+) -> Verdict:
+    for measured in judges:
+        if "error" in measured:
+            error = measured["error"]
+            if error["arm"] == "candidate":
+                return Verdict(Status.REJECTED, _parity_text({"test": "exception", **error}), test="exception")
+            return Verdict(Status.UNPROVEN, f"the workload raises in the baseline: {error['type']}: {error['text']}")
+        if "failure" in measured:
+            return _failure(measured["failure"], Status.INCONCLUSIVE)
+    pairs = [len(measured["warm"]["seconds"]["candidate"]) for measured in judges]
+    if len(pairs) < _JUDGES or min(pairs) < stats.FIRST_LOOK:
+        why = f"the budget is too short: {pairs} warm pairs, and {_JUDGES} processes of {stats.FIRST_LOOK} are needed"
+        return Verdict(Status.INCONCLUSIVE, why)
+    times = _Times(job, judges)
+    verdict = _retraces(explored, judges) or times.verdict()
+    return replace(
+        verdict, speedup=times.speedup, speedup_ci=times.interval, cold=times.cold, compiles=_compiles(explored, judges)
+    )
+
+
+def _compiles(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    summary: dict[str, Any] = {"retraces": "compared" if explored["takes_rep"] else "untested"}
+    for arm in ("baseline", "candidate"):
+        warm, calls = (sum(m["warm"][key][arm] for m in judges) for key in ("compilations", "calls"))
+        cold = statistics.median(c["compilations"] for m in judges for c in m["cold"][arm])
+        summary[arm] = {"warm": warm, "warm_calls": calls, "cold": cold}
+    return summary
+
+
+def _retraces(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> Verdict | None:
+    counts = _compiles(explored, judges)
+    before, after = (counts[arm]["warm"] / counts[arm]["warm_calls"] for arm in ("baseline", "candidate"))
+    if after <= before:
+        return None
+    why = f"retraces: {after:.3g} compilations a warm call, against {before:.3g} in the baseline"
+    return Verdict(Status.REJECTED, why, test="retraces")
+
+
+class _Times:
+    """Cold and warm times of both arms, and what they say together."""
+
+    def __init__(self, job: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> None:
+        self._gate = job["gate"]
+        self._threshold = math.log(self._gate["min_speedup"])
+        self._each = [stats.log_ratios(m["warm"]["seconds"]["baseline"], m["warm"]["seconds"]["candidate"])
+                      for m in judges]  # fmt: skip
+        self._pooled = np.concatenate(self._each)
+        self._medians = stats.medians(self._pooled, job["seed"])
+        self._seconds = {arm: statistics.median(s for m in judges for s in m["warm"]["seconds"][arm])
+                         for arm in ("baseline", "candidate")}  # fmt: skip
+        self._cold = [{arm: statistics.median(_compiling(c) for c in m["cold"][arm]) for arm in m["cold"]}
+                      for m in judges]  # fmt: skip
+        itself = np.concatenate([stats.even_against_odd(m["warm"]["seconds"]["baseline"]) for m in judges])
+        self._noise = abs(float(np.median(itself)))
+        self._cold_pairs = min(len(m["cold"]["candidate"]) for m in judges)
+
+    @property
+    def speedup(self) -> float:
+        return math.exp(float(np.median(self._pooled)))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        confidence = self._gate["confidence"]
+        low, high = stats.lower(self._medians, confidence), stats.upper(self._medians, confidence)
+        return math.exp(low), math.exp(high)
+
+    @property
+    def cold(self) -> dict[str, Any]:
+        """Seconds of tracing, lowering and compiling, and after how many calls a longer compilation is paid back."""
+        before, after = (statistics.median(c[arm] for c in self._cold) for arm in ("baseline", "candidate"))
+        saved = self._seconds["baseline"] - self._seconds["candidate"]
+        breakeven = 0.0 if after <= before else (after - before) / saved if saved > 0 else None
+        return {"baseline": before, "candidate": after, "pairs": self._cold_pairs, "breakeven_calls": breakeven}
+
+    def verdict(self) -> Verdict:
+        low = stats.lower(self._medians, self._gate["confidence"])
+        wins = all(float(np.median(ratios)) > self._threshold for ratios in self._each)
+        said = f"{self.speedup:.2f}x [{self.interval[0]:.2f}, {self.interval[1]:.2f}]"
+        if wins and low > max(self._threshold, self._noise):
+            return self._warm_win(said)
+        if self._is_cold_win():
+            cold = self.cold
+            why = f"compiles in {cold['candidate']:.2f} s instead of {cold['baseline']:.2f} s, warm {said}"
+            return Verdict(Status.ACCEPTED, why)
+        high = stats.upper(self._medians, 0.95)
+        if high + (self._noise if self._noise > self._threshold else 0.0) < self._threshold:
+            why = f"slower: {said}, and more than {self._gate['min_speedup']:.2f}x is asked for"
+            return Verdict(Status.REJECTED, why, test="slower")
+        noise = f"the baseline alone varies by {math.exp(self._noise):.2f}x"
+        why = f"{said} after {len(self._pooled)} pairs does not decide about {self._gate['min_speedup']:.2f}x; {noise}"
+        return Verdict(Status.INCONCLUSIVE, why)
+
+    def _warm_win(self, said: str) -> Verdict:
+        calls = self.cold["breakeven_calls"]
+        if calls is not None and calls > self._gate["max_breakeven"]:
+            why = f"cold: {said} when warm, but its compilation is paid back only after {calls:.0f} calls"
+            return Verdict(Status.REJECTED, why, test="cold")
+        later = f", paid back after {calls:.0f} calls" if calls else ""
+        return Verdict(Status.ACCEPTED, f"{said} faster{later}")
+
+    def _is_cold_win(self) -> bool:
+        return all(
+            c["baseline"] >= self._gate["min_cold_speedup"] * c["candidate"]
+            and c["baseline"] - c["candidate"] >= self._gate["min_cold_seconds"]
+            for c in self._cold
+        ) and stats.lower(self._medians, 0.95) >= math.log(self._gate["min_warm_for_cold"])
+
+
+def _compiling(cold: Mapping[str, float]) -> float:
+    return sum(cold[phase] for phase in _PHASES)

@@ -1,0 +1,100 @@
+"""Starting a child, and getting its evidence back whatever happens to it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from jitmod.trial.environment import child_environment
+
+_CHILD = Path(__file__).parent / "child"
+_GRACE = 3.0  # seconds between the child's own deadline and its end by force
+_TAIL = 8000
+_SHOWN = 600
+_FATAL = re.compile(r"Fatal Python error|Timeout \(")
+
+# The child's folder becomes the package `_jitmod_child`; the folder that `python -c` puts on the path goes.
+_BOOT = """
+import importlib.util, os, sys
+sys.path[:] = [entry for entry in sys.path if entry]
+folder, request, descriptor = sys.argv[1:]
+spec = importlib.util.spec_from_file_location(
+    "_jitmod_child", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+sys.modules["_jitmod_child"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["_jitmod_child"])
+from _jitmod_child.main import main
+main(request, int(descriptor))
+"""
+
+
+def run_child(
+    request: Mapping[str, Any], *, python: Path, folder: Path, seconds: float, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """Run one role of a trial and return its evidence; `failure` in it says how the child ended, if not well.
+
+    The child has its own process group, which is ended with it, and a folder of its own for what it prints.
+    """
+    with tempfile.TemporaryDirectory(prefix="jitmod-") as scratch:
+        request_file = Path(scratch) / "request.json"
+        request_file.write_text(json.dumps({**request, "seconds": seconds}), encoding="utf-8")
+        with (Path(scratch) / "evidence").open("w+b") as evidence, (Path(scratch) / "output").open("w+b") as output:
+            descriptor = evidence.fileno()
+            command = [str(python), "-c", _BOOT, str(_CHILD), str(request_file), str(descriptor)]
+            try:
+                child = subprocess.Popen(
+                    command, cwd=folder, env=child_environment(environ), stdin=subprocess.DEVNULL, stdout=output,
+                    stderr=output, pass_fds=(descriptor,), start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                return {"failure": {"how": f"cannot start {python}: {error.strerror}", "stage": "starting", "tail": ""}}
+            ended = _wait(child, seconds + _GRACE)
+            found = _read(evidence)
+            if not found.pop("done", False):
+                how = ended or f"ended early with exit status {child.returncode}"
+                found["failure"] = {"how": how, "stage": found.get("stage", "starting"), "tail": _tail(output)}
+            return found
+
+
+def _wait(child: subprocess.Popen[bytes], seconds: float) -> str | None:
+    """How the child was ended by force; None where it exited."""
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return f"did not finish within {seconds:.0f} s"
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    if child.returncode >= 0:
+        return None
+    name = signal.Signals(-child.returncode).name
+    return f"was ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+
+
+def _read(evidence: IO[bytes]) -> dict[str, Any]:
+    evidence.seek(0)
+    found: dict[str, Any] = {}
+    for line in evidence:
+        with contextlib.suppress(ValueError):  # the last line may be cut
+            found |= json.loads(line)
+    return found
+
+
+def _tail(output: IO[bytes]) -> str:
+    """The end of what the child said, without the frames of the trial itself."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _TAIL))
+    text = output.read().decode("utf-8", errors="replace")
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]", "", text)
+    skipped = (f'"{_CHILD}', "frozen importlib", "Extension modules:")
+    text = "\n".join(line for line in text.splitlines() if not any(mark in line for mark in skipped)).strip()
+    fatal = _FATAL.search(text)  # the interpreter's own report has the most recent call first, an exception's last
+    return text[fatal.start() :][:_SHOWN] if fatal else text[-_SHOWN:]

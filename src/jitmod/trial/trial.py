@@ -1,0 +1,115 @@
+"""A trial from outside: a patch goes in, a verdict with its evidence comes out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jitmod.model import Patch, Site, Status, Variant, Verdict, fingerprint
+from jitmod.rewrite.edits import EditConflict
+from jitmod.source.config import GateSettings, Workload
+from jitmod.source.document import Document
+from jitmod.trial import gate
+from jitmod.trial.child import stats
+from jitmod.trial.job import SCHEMA_VERSION, Overlay, candidate_of, candidates_of, digest, make_job
+from jitmod.trial.process import run_child
+
+_EXPLORE_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One patch's trial. `variant` and `knobs` are what was judged; a candidate given as text has no variant."""
+
+    verdict: Verdict
+    job: Mapping[str, Any]
+    evidence: Mapping[str, Any]
+    variant: Variant | None = None
+    knobs: Mapping[str, int] | None = None
+
+
+def try_patch(
+    patch: Patch,
+    document: Document,
+    *,
+    code_root: Path,
+    user_root: Path,
+    base_commit: str,
+    workload: Workload,
+    settings: GateSettings,
+    python: Path,
+    budget: float = 120.0,
+    seed: int = 0,
+    require_gpu: bool = False,
+) -> Trial:
+    """Try `patch` of `document` against the commit checked out at `code_root`.
+
+    Data files and whatever git does not know come from `user_root`. `budget` is in seconds of wall time. Never raises
+    for what the project's code does: that is a verdict.
+    """
+    site = patch.site
+    try:
+        candidates = candidates_of(patch, document)
+    except EditConflict as error:
+        return Trial(Verdict(Status.CRASHED, f"the patch cannot be composed: {error}"), {}, {})
+    lines = "\n".join(document.line(number) for number in range(site.line, site.end_line + 1))
+    job = make_job(
+        candidates, baseline={}, base_commit=base_commit, workload=workload, settings=settings, seed=seed,
+        budget=budget, require_gpu=require_gpu, site=site, new_functions=patch.new_functions,
+        fingerprint=fingerprint(patch, lines),
+    )  # fmt: skip
+    evidence = gather(job, code_root=code_root, user_root=user_root, python=python)
+    chosen = candidates[evidence["explore"].get("chosen", 0)]
+    return Trial(gate.judge(job, evidence), job, evidence, patch.variants[chosen["variant"]], chosen["knobs"])
+
+
+def try_arms(
+    candidate: Overlay,
+    *,
+    code_root: Path,
+    user_root: Path,
+    workload: Workload,
+    settings: GateSettings,
+    python: Path,
+    baseline: Overlay | None = None,
+    base_commit: str = "",
+    budget: float = 120.0,
+    seed: int = 0,
+    require_gpu: bool = False,
+    site: Site | None = None,
+    new_functions: Sequence[str] = (),
+) -> Trial:
+    """Try files given as text: `candidate` over `baseline` over the tree at `code_root`. Else as `try_patch`."""
+    job = make_job(
+        [candidate_of(candidate)], baseline=baseline or {}, base_commit=base_commit, workload=workload,
+        settings=settings, seed=seed, budget=budget, require_gpu=require_gpu, site=site, new_functions=new_functions,
+        fingerprint="",
+    )  # fmt: skip
+    evidence = gather(job, code_root=code_root, user_root=user_root, python=python)
+    return Trial(gate.judge(job, evidence), job, evidence, None, {})
+
+
+def gather(job: Mapping[str, Any], *, code_root: Path, user_root: Path, python: Path) -> dict[str, Any]:
+    """The evidence of a job: one process explores; if its findings leave the times to decide, two more measure."""
+    end = time.monotonic() + job["budget"]
+    places = {"code_root": str(code_root.resolve()), "user_root": str(user_root.resolve()), "job": job}
+
+    def child(seconds: float, **request: Any) -> dict[str, Any]:
+        return run_child(
+            {**places, **request}, python=python, folder=user_root, seconds=max(seconds, 1.0), environ=os.environ
+        )
+
+    explored = child(_EXPLORE_SHARE * job["budget"], role="explore")
+    judges: list[dict[str, Any]] = []
+    for left in (2, 1):
+        if gate.screen(job, explored) is not None or any("failure" in m or "error" in m for m in judges):
+            break
+        seed = job["seed"] + len(judges) + 1
+        seconds = (end - time.monotonic()) / left
+        judges.append(child(seconds, role="measure", chosen=explored["chosen"], seed=seed, steps=stats.STEPS,
+                            patient=False))  # fmt: skip
+    return {"schema_version": SCHEMA_VERSION, "job": digest(job), "explore": explored, "judges": judges}

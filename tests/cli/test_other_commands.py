@@ -1,0 +1,101 @@
+"""`jitmod --help`, `--version`, `check`, `explain`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+Run = Callable[..., Result]
+
+
+def test_help_names_the_commands(run: Run, tmp_path: Path) -> None:
+    result = run(tmp_path, "--help")
+    assert result.exit_code == 0
+    assert {"apply", "check", "explain"} <= set(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--codemod", "--dry-run", "--trial", "--safe", "--workload", "--branch", "--base", "--require-gpu"),
+        *("--min-speedup", "--budget", "--python", "--config", "--format", "--quiet", "--verbose"),
+    ],
+)
+def test_help_of_apply_names_every_option(run: Run, tmp_path: Path, option: str) -> None:
+    result = run(tmp_path, "apply", "--help")
+    assert result.exit_code == 0 and option in result.stdout
+
+
+def test_version(run: Run, tmp_path: Path) -> None:
+    assert run(tmp_path, "--version").stdout == f"jitmod {version('jitmod')}\n"
+
+
+def test_unknown_option_is_exit_code_2(run: Run, tmp_path: Path) -> None:
+    assert run(tmp_path, "apply", "--nonsense").exit_code == 2
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = "{'jax', 'numpy', 'scipy', 'git', 'libcst'}"
+    code = f"import sys, jitmod.cli.main; print(sorted({heavy} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_an_error_that_nobody_foresaw_is_exit_code_2() -> None:
+    code = "import sys, jitmod.cli.main as m; m.app = lambda: 1 / 0; m.main()"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.returncode == 2 and "ZeroDivisionError" in found.stderr
+
+
+def test_check_lists_findings_and_refusals(run: Run, checkout: Path) -> None:
+    result = run(checkout, "check", "src")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "src/app.py:5:12 toy hurry the call in first [safe]",
+        "src/app.py:9:12 toy hurry the call in bad [safe]",
+        "src/app.py:14:9 toy hurry the call in second [safe]",
+        "src/app.py:15:9 toy hurry the call in second [safe]",
+        "src/app.py:20:12 toy may-be-empty slow() without an argument: give it one",
+        "4 patches possible, 1 left alone",
+    ]
+
+
+def test_check_without_patches_is_exit_code_0(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def f():\n    slow()\n")
+    result = run(tmp_path, "check", "--format", "json")
+    assert result.exit_code == 0
+    assert [finding["status"] for finding in json.loads(result.stdout)["findings"]] == ["refused"]
+
+
+def test_check_of_a_file_that_is_not_python(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("x = = 1\n")
+    result = run(tmp_path, "check")
+    assert result.exit_code == 2 and result.stdout.startswith("app.py:1:5: error: cannot be parsed")
+
+
+def test_explain_a_codemod_prints_its_page(run: Run, tmp_path: Path) -> None:
+    result = run(tmp_path, "explain", "toy")
+    assert result.exit_code == 0 and "slow() thinks too much." in result.stdout
+
+
+def test_explain_a_reason(run: Run, tmp_path: Path) -> None:
+    assert run(tmp_path, "explain", "loop-else").stdout == "loop-else: the loop has an else branch\n"
+
+
+def test_explain_list(run: Run, tmp_path: Path) -> None:
+    lines = run(tmp_path, "explain", "--list").stdout.splitlines()
+    assert lines[0].split(maxsplit=1) == ["toy", "slow(x) becomes fast(x)"]
+    assert ["loop-else", "the loop has an else branch"] in [line.split(maxsplit=1) for line in lines]
+
+
+@pytest.mark.parametrize(("arguments", "message"), [(["nope"], "codemods: toy; reason"), ([], "explain --list")])
+def test_explain_something_unknown(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = run(tmp_path, "explain", *arguments)
+    assert result.exit_code == 2 and message in result.stderr

@@ -1,0 +1,43 @@
+"""A run with one of everything."""
+
+from __future__ import annotations
+
+import pytest
+
+from jitmod.delivery.queue import Entry
+from jitmod.model import Assumption, Edit, Knob, Outcome, Patch, Refusal, Site, SourceError, Status, Variant, Verdict
+from jitmod.report.run import Run
+
+
+def patch(line: int, path: str = "src/a, b.py", message: str = "batch the loop") -> Patch:
+    variant = Variant("vmap", (Edit(0, 0, "x"),), (Knob("batch_size", 16, (1, 4, 16)),))
+    return Patch(
+        "vmapify", Site(path, line, 5, line + 3, "score"), message, (variant,), (Assumption("g", "equal items"),)
+    )
+
+
+@pytest.fixture
+def run() -> Run:
+    accepted = Verdict(
+        Status.ACCEPTED,
+        "8x",
+        device="cpu",
+        speedup=8.1234,
+        speedup_ci=(7.6, 8.8),
+        knobs={"batch_size": 16},
+        cold={"baseline": 0.5, "candidate": 0.25},
+        memory={"peak": float("nan")},
+        compiles={"baseline": {"cold": 3}, "candidate": {"cold": 1}},
+        parity={"pair": (1, 2)},
+        evidence_digest="d" * 64,
+    )
+    hostile = "100% no\r\n::error::forged \x1b[31mred\x1b[0m [bold]not markup[/bold]"
+    outcomes = [
+        Outcome(patch(3), "--- a/x\n+++ b/x\n+caf\udce9\n", accepted, "a" * 40),
+        Outcome(patch(9, message=hostile), "diff", Verdict(Status.REJECTED, hostile, test="values", speedup_ci=None)),
+        Outcome(patch(15), "diff"),
+        Outcome(Refusal("vmapify", Site("src/c.py", 2, 1, 4), "carried-state", "x depends on the item before: line 3")),
+    ]
+    entries = tuple(Entry(f"{number:016x}", outcome) for number, outcome in enumerate(outcomes))
+    errors = (SourceError("src/bad.py", 3, 7, "cannot be parsed: invalid syntax"),)
+    return Run("0.1.0", entries, errors, branch="jitmod/vmapify", base_commit="b" * 40, dirty=True, tried=True)

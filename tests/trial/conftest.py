@@ -1,0 +1,96 @@
+"""A tiny project without git, and a way to try a candidate text of its one module."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from jitmod.source.config import GateSettings, Workload
+from jitmod.trial.trial import Trial, try_arms
+
+NET = dedent(
+    """\
+    import sys
+
+    import jax
+    import jax.numpy as jnp
+
+    from .layers import layer
+
+
+    def score(w, xs):
+        out = []
+        for x in xs:
+            y = layer(w, x)
+            out.append(y)
+        print("mean", float(jnp.mean(out[0])))
+        return jnp.stack(out), jnp.sum(out[-1])
+
+
+    def unused(x):
+        return x + 1.0
+    """
+)
+LAYERS = dedent(
+    """\
+    import jax.numpy as jnp
+
+    from . import net
+
+
+    def layer(w, x):
+        return jnp.tanh(w @ x)
+    """
+)
+BENCH = dedent(
+    """\
+    import jax
+
+    from app.net import score
+
+
+    def setup():
+    XX.random.normal(key, (24, 24)), list(jax.random.normal(key, (24, 24)))
+
+
+    def run(w, xs):
+        return score(w, xs)
+    """
+)
+LOOP = "    out = []\n    for x in xs:\n        y = layer(w, x)\n        out.append(y)\n"
+MAPPED = NET.replace(LOOP, "    out = _layers(w, jnp.stack(xs))\n").replace("jnp.stack(out)", "out").replace(
+    "def score", "@jax.jit\ndef _layers(w, xs):\n    return jax.vmap(layer, (None, 0))(w, xs)\n\n\ndef score"
+)  # fmt: skip
+
+WORKLOAD = Workload("bench", "bench.py:run", "bench.py:setup")
+
+Try = Callable[..., Trial]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write(tmp_path, {"app/__init__.py": "", "app/net.py": NET, "app/layers.py": LAYERS, "bench.py": BENCH})
+    return tmp_path
+
+
+@pytest.fixture
+def try_text(project: Path) -> Try:
+    """Try `text` as the project's app/net.py."""
+
+    def attempt(text: str, workload: Workload = WORKLOAD, budget: float = 90.0, **options: object) -> Trial:
+        return try_arms(
+            {"app/net.py": text}, code_root=project, user_root=project, workload=workload, settings=GateSettings(),
+            python=Path(sys.executable), budget=budget, **options,
+        )  # fmt: skip
+
+    return attempt
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(dedent(text), encoding="utf-8")
