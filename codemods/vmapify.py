@@ -94,32 +94,35 @@ class Vmapify(Codemod):
 
 
 def batch_size(heavy: ast.Call, loop: Loop, effects: Effects) -> Knob:
-    """How many items run at once. A convolution is slow inside a loop of XLA's on CPU, so it gets one large batch."""
-    if _has_convolution(heavy, loop, effects):
+    """How many items run at once, before a trial tunes it.
+
+    Measured on CPU: a 1-D or 2-D convolution is slow inside a loop of XLA's, so it gets one large batch; a batched 3-D
+    convolution is slower than a loop over small batches.
+    """
+    convolutions = _convolutions(heavy, loop, effects)
+    if any(name.startswith("equinox.nn.Conv3d") for name in convolutions):
+        return Knob("batch_size", 8, (8, 1, 64))
+    if convolutions:
         return Knob("batch_size", 256, (256, 32, 4))
     return Knob("batch_size", 64, (64, 16, 256))
 
 
-def _has_convolution(heavy: ast.Call, loop: Loop, effects: Effects) -> bool:
+def _convolutions(heavy: ast.Call, loop: Loop, effects: Effects) -> set[str]:
+    """The convolutions that the called Module's class, or one that it mentions, mentions."""
     infer = effects.inference
-    todo: list[Class] = []
     kind = infer.kind(heavy.func, loop.module)
-    receiver = getattr(kind, "receiver", None)
-    for candidate in (kind, receiver):
-        if isinstance(candidate, Instance) and isinstance(candidate.cls, Class):
-            todo.append(candidate.cls)
+    holders = (kind, getattr(kind, "receiver", None))
+    todo = [k.cls for k in holders if isinstance(k, Instance) and isinstance(k.cls, Class)]
+    found = {k.cls for k in holders if isinstance(k, Instance) and isinstance(k.cls, str)}
     seen: set[Class] = set()
     while todo:
         cls = todo.pop()
+        if cls in seen:
+            continue
         seen.add(cls)
         for node in ast.walk(cls.node):
-            if not isinstance(node, ast.Name | ast.Attribute):
-                continue
-            name = infer.dotted(node, cls.module)
-            if name is not None and library.is_convolution(name):
-                return True
-            if isinstance(node, ast.Name):
-                found = getattr(infer.kind(node, cls.module), "cls", None)
-                if isinstance(found, Class) and found not in seen:
-                    todo.append(found)
-    return False
+            if isinstance(node, ast.Name | ast.Attribute):
+                found.add(infer.dotted(node, cls.module) or "")
+                held = getattr(infer.kind(node, cls.module), "cls", None) if isinstance(node, ast.Name) else None
+                todo += [held] if isinstance(held, Class) else []
+    return {name for name in found if library.is_convolution(name)}

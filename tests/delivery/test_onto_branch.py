@@ -114,7 +114,7 @@ def test_dirty_tree_index_and_stash_are_untouched_and_not_tried(
     git("add", "src/app.py")
     app.write_text(app.read_text() + "def third(x):\n    return slow(x)\n")
     (checkout / "src" / "new.py").write_text("def fourth(x):\n    return slow(x)\n")
-    os.utime(checkout / "bench" / "work.py")  # git status would refresh the index for this one
+    os.utime(checkout / "bench" / "work.py", (1e9, 1e9))  # git status would refresh the index for this one
     before = snapshot(checkout)
     trial = TrialLog()
     assert repository.dirty_files() == ["src/app.py", "src/new.py"]
@@ -147,6 +147,17 @@ def test_failing_hook_rejects_and_leaves_the_branch_consistent(
     verdict = done.entries[2].outcome.verdict
     assert verdict is not None and verdict.test == "hook" and "not that one" in verdict.why
     assert git("show", "jitmod/toy:src/app.py").count("fast(x, 8)") == 1
+
+
+def test_text_of_a_refused_commit_is_not_in_the_next_one(repository: Repository, checkout: Path, git: Git) -> None:
+    (checkout / "src" / "zebra.py").write_text("def zebra(x):\n    return slow(x)\n")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "zebra")
+    hook = checkout / ".git" / "hooks" / "commit-msg"
+    hook.write_text('#!/bin/sh\ntouch left-behind && grep -q "in zebra" "$1"\n')
+    hook.chmod(0o755)
+    deliver(repository)
+    assert git("diff", "--name-only", "main", "jitmod/toy") == "src/zebra.py\n"
 
 
 def test_hook_that_rewrites_the_file_is_followed(repository: Repository, checkout: Path, git: Git) -> None:

@@ -66,6 +66,32 @@ def test_only_safe_patches_count() -> None:
     assert found.diff.count("+    return") == 1
 
 
+class Helper(Codemod):
+    """A codemod that puts a new function, always of the first free name, before each `f` and `g`."""
+
+    id = "helper"
+    summary = "needs names"
+    examples = ()
+
+    def find(self, document: Document, project: Project) -> Iterator[Finding]:
+        defined = [node.name for node in document.tree.body if isinstance(node, ast.FunctionDef)]
+        free = next(f"new{number}" for number in range(9) if f"new{number}" not in defined)
+        for node in document.tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name in "fg" and document.text(node).endswith("pass"):
+                start, end = document.span(node)
+                edits = (Edit(start, start, f"def {free}(): ...\n"), Edit(end - 4, end, f"{free}()"))
+                site = document.site(node, node.name)
+                yield Patch(self.id, site, "help", (Variant("plain", edits),), new_functions=(free,))
+
+
+def test_patches_that_chose_one_name_for_a_new_function_get_two(tmp_path: Path) -> None:
+    source = b"def f(): pass\n\n\ndef g(): pass\n"
+    found = preview(Wanted((Helper(),), ("app.py",)), project(app=source))
+    assert applied(tmp_path, source, found.diff) == (
+        b"def new0(): ...\ndef f(): new0()\n\n\ndef new1(): ...\ndef g(): new1()\n"
+    )
+
+
 class Endless(Codemod):
     """A codemod whose text is found again: `f()` becomes `f(f())`."""
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,8 @@ BENCH = dedent(
 
 
     def setup():
-    XX.random.normal(key, (24, 24)), list(jax.random.normal(key, (24, 24)))
+        one, two = jax.random.split(jax.random.key(0))
+        return jax.random.normal(one, (24, 24)), list(jax.random.normal(two, (24, 24)))
 
 
     def run(w, xs):
@@ -81,7 +83,7 @@ def project(tmp_path: Path) -> Path:
 def try_text(project: Path) -> Try:
     """Try `text` as the project's app/net.py."""
 
-    def attempt(text: str, workload: Workload = WORKLOAD, budget: float = 90.0, **options: object) -> Trial:
+    def attempt(text: str, workload: Workload = WORKLOAD, budget: float = 90.0, **options: Any) -> Trial:
         return try_arms(
             {"app/net.py": text}, code_root=project, user_root=project, workload=workload, settings=GateSettings(),
             python=Path(sys.executable), budget=budget, **options,

@@ -44,7 +44,8 @@ WRONG = {
     "dropped last item": (NET.replace("in xs:", "in xs[:-1]:"), "structure"),
     "wrong dtype": (NET.replace("jnp.stack(out)", "jnp.stack(out).astype(jnp.float16)"), "structure"),
     "array became numpy": (NET.replace("jnp.stack(out)", "__import__('numpy').asarray(jnp.stack(out))"), "structure"),
-    "swapped outputs": (NET.replace("jnp.stack(out), jnp.sum(out[-1])", "jnp.sum(out[-1]), jnp.stack(out)"), "structure"),
+    "swapped outputs": (
+        NET.replace("jnp.stack(out), jnp.sum(out[-1])", "jnp.sum(out[-1]), jnp.stack(out)"), "structure"),
     "last state wrong": (NET.replace("out[-1]", "out[-2]"), "values"),
     "lost print": (NET.replace('print("mean", float(jnp.mean(out[0])))', "pass"), "effects"),
     "print on the other stream": (NET.replace("out[0])))", "out[0])), file=sys.stderr)"), "effects"),
@@ -81,7 +82,9 @@ def test_slower_candidate_is_rejected(try_text: Try) -> None:
 
 def test_candidate_that_compiles_on_every_call_is_rejected(project: Path, try_text: Try) -> None:
     write(project, {"other.py": BLIND})
-    leaky = NET.replace("    out = []\n", "    out, step = [], jax.jit(lambda a, b: layer(a, b))\n").replace("layer(w, x)", "step(w, x)")
+    leaky = NET.replace("out = []", "out, step = [], jax.jit(lambda a, b: layer(a, b))").replace(
+        "layer(w, x)", "step(w, x)"
+    )  # fmt: skip
     verdict = try_text(leaky, Workload("many", "other.py:many", "other.py:setup")).verdict
     assert (verdict.status, verdict.test) == (Status.REJECTED, "retraces"), verdict.why
     assert verdict.compiles["retraces"] == "compared"
@@ -126,7 +129,8 @@ def _patch(before: str, variants: list[tuple[str, str]], knob: Knob) -> Patch:
     made = []
     for form, call in variants:
         function = f"@jax.jit\ndef _layers(w, xs):\n    return {call}\n\n\n"
-        edits = (Edit(at_score, at_score, function), Edit(start, start + len(LOOP), "    out = _layers(w, jnp.stack(xs))\n"))
+        call_it = Edit(start, start + len(LOOP), "    out = _layers(w, jnp.stack(xs))\n")
+        edits = (Edit(at_score, at_score, function), call_it)
         made.append(Variant(form, edits, (knob,) if knob.token in call else ()))
     site = Site("app/net.py", before[: start + 10].count("\n") + 2, 5, before[:start].count("\n") + 4, "score")
     return Patch("vmapify", site, "planted", tuple(made), new_functions=("_layers",))
@@ -134,7 +138,7 @@ def _patch(before: str, variants: list[tuple[str, str]], knob: Knob) -> Patch:
 
 def test_patch_is_judged_with_its_best_form_and_knob(project: Path) -> None:
     knob = Knob("repeats", 64, (1, 64))
-    slow = f"jax.lax.fori_loop(0, {knob.token} * 300, lambda i, v: v * 1.0, jax.vmap(layer, (None, 0))(w, xs))"
+    slow = f"jax.lax.fori_loop(0, {knob.token} * 1000, lambda i, v: v + 0.0 * i, jax.vmap(layer, (None, 0))(w, xs))"
     patch = _patch(NET, [("wrong", "jax.vmap(layer, (None, 0))(w, xs)[::-1]"), ("repeated", slow)], knob)
     document = Document.parse("app/net.py", NET.encode())
     trial = try_patch(
@@ -148,7 +152,7 @@ def test_patch_is_judged_with_its_best_form_and_knob(project: Path) -> None:
 
 
 def test_loop_of_one_iteration_is_unproven(project: Path) -> None:
-    bench = (project / "bench.py").read_text().replace("(24, 24)))", "(24, 24)))[:1]")
+    bench = (project / "bench.py").read_text().replace("two, (24, 24)))", "two, (24, 24)))[:1]")
     write(project, {"bench.py": bench})
     knob = Knob("n", 1, (1,))
     trial = try_patch(

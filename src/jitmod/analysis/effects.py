@@ -25,8 +25,9 @@ from jitmod.analysis.values import (
     Number,
     Routine,
     Transformed,
+    is_device,
 )
-from jitmod.source.project import Class, Function, SourceModule
+from jitmod.source.project import Class, Function, Scope, SourceModule
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _STATIC_ATTRIBUTES = frozenset({"shape", "ndim", "size", "dtype", "weak_type", "__name__", "__class__"})
@@ -49,6 +50,7 @@ class Effects:
     inference: Inference
     _known: dict[Function, tuple[Hazard, ...]] = field(default_factory=dict)
     _active: set[Function] = field(default_factory=set)
+    _changed: frozenset[str] | None = None
 
     def of_function(self, function: Function) -> tuple[Hazard, ...]:
         """The hazards of tracing a call of `function`."""
@@ -140,14 +142,42 @@ class Effects:
     # -- one function ------------------------------------------------------------------------------------------------
 
     def _walk(self, function: Function) -> Iterator[Hazard]:
+        for decorator in function.decorators:
+            yield from self._of_decorator(decorator, function.module)
         body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
         for part in body:
             for node in ast.walk(part):
                 yield from self._of_node(node, function)
 
+    def _of_decorator(self, decorator: ast.expr, module: SourceModule) -> Iterator[Hazard]:
+        """A decorator replaces the function: one that is not known to leave its effects alone is a hazard."""
+        expr = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = self.inference.dotted(expr, module)
+        known = name in library.PLAIN_DECORATORS or name in library.TRANSFORMS
+        if not known and (name is None or library.role(name) not in (Role.PURE, Role.STRUCTURE)):
+            what = f"the decorator `{ast.unparse(expr)}` is not known"
+            yield self._hazard("unresolved-callee", decorator, module, what)
+
     def _of_node(self, node: ast.AST, function: Function) -> Iterator[Hazard]:
         module = function.module
         match node:
+            case ast.Name(ctx=ast.Load()):
+                yield from self._of_global(node, module)
+            case ast.Attribute(ctx=ast.Load()):
+                yield from self._of_attribute(node, module)
+            case ast.Subscript(slice=ast.Compare()) if not self.is_static(node.slice, module):
+                what = f"the shape of `{ast.unparse(node)}` depends on values"
+                yield self._hazard("ragged-items", node, module, what)
+            case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
+                if self._is_computed(test, module):
+                    what = f"`{ast.unparse(test)}` branches in Python on a computed value"
+                    yield self._hazard("batched-branch", node, module, what)
+            case ast.BinOp(left=left, right=right):
+                for side in (left, right):
+                    kind = self.inference.kind(side, module)
+                    if isinstance(kind, Instance) and isinstance(kind.cls, Class):
+                        what = f"`{ast.unparse(node)}` runs an operator of {kind.cls.node.name}"
+                        yield self._hazard("unresolved-callee", node, module, what)
             case ast.Call():
                 yield from self.of_call(node, module)
             case ast.Global() | ast.Nonlocal():
@@ -162,6 +192,61 @@ class Effects:
             case ast.Delete(targets=targets):
                 for target in targets:
                     yield from self._of_store(target, function)
+
+    def _is_computed(self, test: ast.expr, module: SourceModule) -> bool:
+        """Whether a condition is certain to depend on device values."""
+        match test:
+            case ast.BoolOp(values=values):
+                return any(self._is_computed(v, module) for v in values)
+            case ast.UnaryOp(operand=operand):
+                return self._is_computed(operand, module)
+            case ast.Compare(ops=ops) if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in ops):
+                return False
+        return is_device(self.inference.kind(test, module)) and not self.is_static(test, module)
+
+    def _of_global(self, name: ast.Name, module: SourceModule) -> Iterator[Hazard]:
+        """A module's variable that somebody changes would be frozen by a jit."""
+        scope = self.inference.scope_binding(name.id, name, module)
+        if scope is None or scope.parent is not None:
+            return
+        if all(b.how in ("import", "def", "class") for b in scope.bindings[name.id]):
+            return
+        if self.inference.comprehension_binding(name.id, name, module) is None and self.is_rebound(scope, name.id):
+            what = f"`{name.id}` is a variable of the module that is changed elsewhere"
+            yield self._hazard("rebound-global", name, module, what)
+
+    def is_rebound(self, scope: Scope, name: str) -> bool:
+        """Whether a module's variable is bound more than once, or changed in place or from outside anywhere."""
+        if len(scope.bindings[name]) > 1 or any(name in s.rebinds for s in scope.module.scopes.values()):
+            return True
+        return name in self._changed_names()
+
+    def _changed_names(self) -> frozenset[str]:
+        """Names that some statement of the project stores into (`X[k] = `, `m.X = `) or calls a mutating method on."""
+        if self._changed is None:
+            found: set[str] = set()
+            for module in self.inference.project.by_path.values():
+                for node in ast.walk(module.document.tree):
+                    match node:
+                        case ast.Attribute(value=ast.Name(id=base), attr=attr, ctx=ast.Store() | ast.Del()):
+                            found |= {base} if base in ("self", "cls") else {base, attr}
+                        case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
+                            found.add(getattr(value, "attr", getattr(value, "id", "")))
+                        case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in library.MUTATING_METHODS:
+                            found.add(getattr(value, "attr", getattr(value, "id", "")))
+            self._changed = frozenset(found)
+        return self._changed
+
+    def _of_attribute(self, node: ast.Attribute, module: SourceModule) -> Iterator[Hazard]:
+        """Reading a property runs it."""
+        holder = self.inference.kind(node.value, module)
+        if isinstance(holder, Instance) and isinstance(holder.cls, Class):
+            method = self.inference.method(holder.cls, node.attr)
+            if method is not None and self.inference.is_property(node, module):
+                yield from self.of_function(method)
+            elif self.inference.method(holder.cls, "__getattr__") is not None:
+                what = f"{holder.cls.node.name} has a __getattr__"
+                yield self._hazard("unresolved-callee", node, module, what)
 
     def _of_store(self, target: ast.expr, function: Function) -> Iterator[Hazard]:
         match target:
@@ -220,6 +305,11 @@ class Effects:
             case Role.BRANCH:
                 what = f"`{ast.unparse(call.func)}`: batched, both branches run for every item"
                 return (self._hazard("batched-branch", call, module, what),)
+            case Role.DYNAMIC:
+                if any(k.arg in ("size", "length") for k in call.keywords):
+                    return ()
+                what = f"the shape of `{ast.unparse(call.func)}(...)` depends on values"
+                return (self._hazard("ragged-items", call, module, what),)
             case Role.STATE:
                 return (self._hazard("stateful-module", call, module, f"`{ast.unparse(call.func)}` keeps a state"),)
         return (self._hazard("unresolved-callee", call, module, f"`{name}` is not known to be traceable"),)

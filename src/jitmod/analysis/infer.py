@@ -401,6 +401,14 @@ class Inference:
         found = self._joined([k for k in kinds if k != Constant()] or kinds)
         return found if found != UNKNOWN else promised or UNKNOWN
 
+    def is_property(self, expr: ast.Attribute, module: SourceModule) -> bool:
+        """Whether reading an attribute runs a method of a class of the project."""
+        holder = self.kind(expr.value, module)
+        if not isinstance(holder, Instance) or isinstance(holder.cls, str):
+            return False
+        method = self.method(holder.cls, expr.attr)
+        return method is not None and any(is_property(d) for d in method.decorators)
+
     # -- expressions -------------------------------------------------------------------------------------------------
 
     def attribute(self, kind: Kind, attr: str) -> Kind:
@@ -413,7 +421,7 @@ class Inference:
                 method = self.method(cls, attr)
                 if method is None:
                     return self.field(cls, attr)
-                if any(_is_property(d) for d in method.decorators):
+                if any(is_property(d) for d in method.decorators):
                     return self.returned(method)
                 defined = self.defined(method, method.module)
                 return _with_receiver(defined, None if _is_static(method) else kind)
@@ -596,6 +604,8 @@ class Inference:
             return found if found != UNKNOWN else promised or UNKNOWN
 
     def _library_result(self, name: str, receiver: Kind | None, call: ast.Call, module: SourceModule) -> Kind:
+        if name == "super":
+            return self._super(call, module)
         args = [self.kind(a, module) for a in call.args if not isinstance(a, ast.Starred)]
         first = args[0] if args else UNKNOWN
         if name in library.TRANSFORMS:
@@ -634,6 +644,12 @@ class Inference:
         if isinstance(found, Array | NdArray):
             return replace(found, length=self._leading(name, call, module))
         return found
+
+    def _super(self, call: ast.Call, module: SourceModule) -> Kind:
+        """`super()` in a method: an instance of the first base."""
+        function = module.functions.get(module.scope_of(call).node)
+        bases = self.bases(function.owner) if function is not None and function.owner is not None else []
+        return Instance(bases[0]) if bases and not call.args else UNKNOWN
 
     def _method_result(self, name: str, receiver: Kind) -> Kind:
         attr = name.partition(".")[2]
@@ -722,7 +738,7 @@ def _decorator_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def _is_property(node: ast.expr) -> bool:
+def is_property(node: ast.expr) -> bool:
     return _decorator_name(node) in ("property", "cached_property")
 
 

@@ -21,6 +21,7 @@ class Role(StrEnum):
     HOST = "host"  # visible effect, clock, or host randomness
     BRANCH = "branch"  # control flow whose predicate vmap would batch
     STATE = "state"  # reads or writes an eqx.nn.State
+    DYNAMIC = "dynamic"  # the shape of the result depends on values
     UNKNOWN = "unknown"
 
 
@@ -38,6 +39,12 @@ WRAPPERS = frozenset(
         "equinox.filter_checkpoint", "functools.wraps", "jax.named_call", "jaxtyping.jaxtyped", "beartype.beartype",
     }
 )  # fmt: skip
+PLAIN_DECORATORS = frozenset(
+    {
+        "property", "staticmethod", "classmethod", "functools.cached_property", "abc.abstractmethod",
+        "typing.override", "typing_extensions.override", "typing.final", "typing.overload", "jax.named_call",
+    }
+)  # fmt: skip
 TRANSFORMS = JITS | VMAPS | GRADS | WRAPPERS
 
 _BRANCHES = frozenset(
@@ -51,6 +58,12 @@ _STATES = frozenset(
         "equinox.nn.BatchNorm", "equinox.nn.SpectralNorm", "equinox.nn.StateIndex", "equinox.nn.State",
         "equinox.nn.StatefulLayer", "equinox.nn.make_with_state", "equinox.nn.delete_init_state",
     }
+)  # fmt: skip
+_DYNAMIC = frozenset(
+    f"jax.numpy.{name}"
+    for name in ("nonzero", "flatnonzero", "argwhere", "unique", "unique_all", "unique_counts", "unique_inverse",
+                 "unique_values", "setdiff1d", "intersect1d", "union1d", "setxor1d", "compress", "extract", "bincount",
+                 "trim_zeros", "delete")
 )  # fmt: skip
 _HOST = (
     "print", "input", "open", "breakpoint", "exec", "eval", "globals", "locals", "setattr", "delattr", "__import__",
@@ -130,6 +143,8 @@ def role(dotted: str) -> Role:
         return Role.BRANCH
     if dotted in _STATES:
         return Role.STATE
+    if dotted in _DYNAMIC:
+        return Role.DYNAMIC
     if _below(dotted, _HOST) or dotted in _STATEFUL_STRUCTURE:
         return Role.HOST
     if dotted in TRANSFORMS or _below(dotted, _PURE) or dotted.startswith(("equinox.filter", "equinox.is_")):

@@ -119,8 +119,10 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
     emits = _emits(body, collectors, loop)
     if not emits and not collectors:
         raise Unplannable("unresolved-callee", heavy, f"nothing reads what `{ast.unparse(heavy.func)}` returns")
+    _check_clock(loop, body, infer)
+    _check_try_around(loop, infer)
     if not collectors or any(c.init is None for c in collectors):
-        _check_exceptions(loop, infer)
+        _check_try_at_calls(loop, infer)
     live = _check_live_outs(loop, body, scanned, emits if not collectors else ())
     trip = Trip(tuple(s.source for s in used if s.source is not None), next((s.length for s in used if s.length), None))
     return LoopPlan(loop, body, pieces, used, trip, emits, collectors, live, _assumptions(used), heavy)
@@ -215,8 +217,9 @@ def _check_names(loop: Loop, body: Body, infer: Inference) -> None:
                 raise Unplannable("local-callable", name, message)
             if hows & {"def", "class", "import"} and len(scope.bindings[name.id]) > 1 and hows != {"import"}:
                 raise Unplannable("rebound-global", name, f"`{name.id}` is bound more than once")
-            if _is_rebound_elsewhere(scope, name.id) and hows & {"def", "class", "import"}:
-                raise Unplannable("rebound-global", name, f"`{name.id}` is rebound by a `global` statement")
+            if _is_rebound_elsewhere(scope, name.id) and (hows & {"def", "class", "import"} or body.host_nodes()):
+                message = f"`{name.id}` is rebound by a `global` or `nonlocal` statement"
+                raise Unplannable("rebound-global", name, message)
 
 
 def _is_rebound_elsewhere(scope: Scope, name: str) -> bool:
@@ -381,24 +384,52 @@ def _is_pulled(expr: ast.expr, loop: Loop) -> bool:
     return False
 
 
-def _check_exceptions(loop: Loop, infer: Inference) -> None:
-    """A try around the loop, or around a call of its function, could see how far the loop came."""
-    message = "a try around it could observe which items were done when an error came"
+_MESSAGE = "a try around it could observe which items were done when an error came"
+_CATCHING = ("contextlib.suppress", "pytest.raises", "warnings.catch_warnings", "pytest.warns")
+
+
+def _check_try_around(loop: Loop, infer: Inference) -> None:
+    """A try around the loop could see how far it came."""
+    inside = {n.id for n in ast.walk(loop.node) if isinstance(n, ast.Name)}
     for node in loop.module.ancestors(loop.node):
         if node is loop.module.scope_of(loop.node).node:
-            break
-        if isinstance(node, ast.Try) and node.handlers:
-            raise Unplannable("exception-order", node, message)
-    if loop.function is not None:
-        for module, call in infer.call_sites(loop.function):
-            inner: ast.AST = call
-            for node in module.ancestors(call):
-                if isinstance(node, ast.Try) and node.handlers and inner in node.body:
-                    where = f"{message} ({module.document.path}:{call.lineno})"
-                    raise Unplannable("exception-order", loop.node, where)
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                    break
-                inner = node
+            return
+        match node:
+            case ast.Try(handlers=[_, *_]):
+                raise Unplannable("exception-order", node, _MESSAGE)
+            case ast.Try(finalbody=final):
+                read = {n.id for s in final for n in ast.walk(s) if isinstance(n, ast.Name)}
+                if read & inside:
+                    raise Unplannable("exception-order", node, _MESSAGE)
+            case ast.With(items=items):
+                for item in items:
+                    call = item.context_expr
+                    if isinstance(call, ast.Call) and infer.dotted(call.func, loop.module) in _CATCHING:
+                        raise Unplannable("exception-order", node, _MESSAGE)
+
+
+def _check_try_at_calls(loop: Loop, infer: Inference) -> None:
+    """A try around a call of the loop's function could see what it did before an error."""
+    if loop.function is None:
+        return
+    for module, call in infer.call_sites(loop.function):
+        inner: ast.AST = call
+        for node in module.ancestors(call):
+            if isinstance(node, ast.Try) and node.handlers and inner in node.body:
+                where = f"{_MESSAGE} ({module.document.path}:{call.lineno})"
+                raise Unplannable("exception-order", loop.node, where)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                break
+            inner = node
+
+
+def _check_clock(loop: Loop, body: Body, infer: Inference) -> None:
+    """A loop that reads the clock measures its items one by one."""
+    for node in body.host_nodes():
+        for call in ast.walk(node.statement):
+            name = infer.dotted(call.func, loop.module) if isinstance(call, ast.Call) else None
+            if name is not None and name.startswith(("time.", "timeit.", "datetime.")):
+                raise Unplannable("timing-loop", call, "the loop reads the clock: it measures single items")
 
 
 def _check_live_outs(

@@ -46,5 +46,5 @@ def _remove_stale(repository: Repository, record: Path) -> None:
 def _remove(repository: Repository, tree: Path) -> None:
     """Remove one worktree. Not `git worktree prune`: that would forget the user's own on an unmounted disk too."""
     with contextlib.suppress(GitFailed):  # it may never have been made
-        repository.git("worktree", "remove", "--force", "--force", str(tree))
+        repository.git("worktree", "remove", "--force", str(tree))
     shutil.rmtree(tree.parent, ignore_errors=True)

@@ -13,13 +13,24 @@ from jitmod.analysis.heap import is_immutable
 from jitmod.analysis.loops import Stream, Unplannable, header, is_path
 from jitmod.analysis.plan import Emit, LoopPlan
 from jitmod.analysis.ssa import Node, Value
-from jitmod.analysis.values import Array, Instance, Kind, NdArray, Number, Routine, Sequence
+from jitmod.analysis.values import (
+    UNKNOWN,
+    Array,
+    ClassRef,
+    Instance,
+    Kind,
+    NdArray,
+    Number,
+    Routine,
+    Sequence,
+    Transformed,
+)
 from jitmod.model import Knob
 from jitmod.rewrite.imports import Imports
 from jitmod.rewrite.names import Namer, for_expression, plural, singular, snake
 from jitmod.rewrite.text import document_comments, reindent, splice
 from jitmod.source.document import Document
-from jitmod.source.project import SourceModule
+from jitmod.source.project import Scope, SourceModule
 
 
 @dataclass(eq=False)
@@ -141,11 +152,15 @@ class Compiled:
         """Make a parameter of what the map piece reads from outside, unless it is a definition of the module."""
         infer = self.effects.inference
         scope = infer.scope_binding(name.id, name, self.module)
-        if scope is None or (
-            scope.parent is None and {b.how for b in scope.bindings[name.id]} <= {"import", "def", "class"}
-        ):
+        if scope is None or (scope.parent is None and self._is_definition(scope, name.id, value.kind)):
             return
         expr, kind = self._object(name, value.kind)
+        if isinstance(kind, Routine | Transformed) and not isinstance(getattr(kind, "receiver", None), Instance):
+            message = f"`{ast.unparse(expr)}` is made inside the function; at module level it would compile once"
+            raise Unplannable("local-callable", expr, message)
+        if kind == UNKNOWN:
+            message = f"it cannot be told what `{ast.unparse(expr)}` is; annotate it (an Array, a Module, a number)"
+            raise Unplannable("mutable-self", expr, message)
         if isinstance(kind, Instance) and not is_immutable(kind, self.effects):
             message = f"`{ast.unparse(expr)}` is a plain object; the compiled function would not see it change"
             raise Unplannable("mutable-self", expr, message)
@@ -161,6 +176,13 @@ class Compiled:
         parameter = self._parameter(passed, wish, self._annotation(expr))
         if parameter != text:
             self.renamed[expr] = parameter
+
+    def _is_definition(self, scope: Scope, name: str, kind: Kind) -> bool:
+        """A module's import, function or class; or a callable that it makes once (`step = jax.jit(f)`)."""
+        if {b.how for b in scope.bindings[name]} <= {"import", "def", "class"}:
+            return True
+        made = isinstance(kind, Routine | Transformed | ClassRef)
+        return made and not self.effects.is_rebound(scope, name)
 
     def _object(self, name: ast.Name, kind: Kind) -> tuple[ast.Name | ast.Attribute, Kind]:
         """The attribute path from a name to the first object that may be passed: an array, a Module, a number."""

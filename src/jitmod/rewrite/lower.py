@@ -189,7 +189,7 @@ class Lowering:
 
     def _array_name(self, name: str) -> str:
         wish = plural(name)
-        return wish if wish not in self.function.namer.taken else f"all_{wish.removeprefix("all_")}"
+        return f"all_{wish.removeprefix('all_')}" if wish in self.function.namer.taken else wish
 
     def _remaining_loop(self) -> list[Edit]:
         """Host work stays in the loop, over the results."""

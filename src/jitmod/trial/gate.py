@@ -145,7 +145,10 @@ class _Times:
         self._cold = [{arm: statistics.median(_compiling(c) for c in m["cold"][arm]) for arm in m["cold"]}
                       for m in judges]  # fmt: skip
         itself = np.concatenate([stats.even_against_odd(m["warm"]["seconds"]["baseline"]) for m in judges])
-        self._noise = abs(float(np.median(itself)))
+        against_itself = stats.medians(itself, job["seed"])
+        confidence = self._gate["confidence"]
+        # What equal arms could show on this machine, by the same bound: a gain below it proves nothing.
+        self._noise = max(-stats.lower(against_itself, confidence), stats.upper(against_itself, confidence))
         self._cold_pairs = min(len(m["cold"]["candidate"]) for m in judges)
 
     @property
@@ -170,7 +173,7 @@ class _Times:
         low = stats.lower(self._medians, self._gate["confidence"])
         wins = all(float(np.median(ratios)) > self._threshold for ratios in self._each)
         said = f"{self.speedup:.2f}x [{self.interval[0]:.2f}, {self.interval[1]:.2f}]"
-        if wins and low > max(self._threshold, self._noise):
+        if wins and low > self._threshold and float(np.median(self._pooled)) > self._noise:
             return self._warm_win(said)
         if self._is_cold_win():
             cold = self.cold
@@ -180,7 +183,7 @@ class _Times:
         if high + (self._noise if self._noise > self._threshold else 0.0) < self._threshold:
             why = f"slower: {said}, and more than {self._gate['min_speedup']:.2f}x is asked for"
             return Verdict(Status.REJECTED, why, test="slower")
-        noise = f"the baseline alone varies by {math.exp(self._noise):.2f}x"
+        noise = f"the baseline against itself shows up to {math.exp(self._noise):.2f}x"
         why = f"{said} after {len(self._pooled)} pairs does not decide about {self._gate['min_speedup']:.2f}x; {noise}"
         return Verdict(Status.INCONCLUSIVE, why)
 

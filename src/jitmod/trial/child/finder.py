@@ -141,6 +141,7 @@ class WorldFinder:
 
         An editable install may map a package to any folder of the user's tree; its files come from the arm too.
         """
+        removed = False
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):
                 continue
@@ -152,10 +153,13 @@ class WorldFinder:
                 break
             relative = self._tree.relative(spec.origin) if spec.has_location and spec.origin else None
             if self._tree.overlay.get(relative or "", "") is None:
-                continue  # the user has a file that this arm has not
+                removed = True  # the user has a file that this arm has not
+                continue
             if relative is not None and relative.endswith(".py") and self._tree.source(relative) is not None:
                 return self.spec(name, relative)
             return spec
+        if not portions and removed:
+            raise ModuleNotFoundError(f"this arm has no module {name}", name=name)
         if not portions:
             return None
         namespace = ModuleSpec(name, None, is_package=True)

@@ -70,10 +70,11 @@ def _warm(
     for name in _NAMES:
         channel.stage(f"{name}: warming up")
         arms[name].warm_up()
-    if arms["baseline"].program.takes_rep:  # both arms see the same values, so they take the same batch
-        shared = max(1, min(arm.batch for arm in arms.values()))
+    fewer, more = sorted(arm.batch for arm in arms.values())
+    takes_rep = arms["baseline"].program.takes_rep
+    if takes_rep or more <= 3 * fewer:  # both arms see the same values of `rep`, and equal arms are treated equally
         for arm in arms.values():
-            arm.batch = shared
+            arm.batch = fewer if takes_rep else more
     gc.collect()
     gc.freeze()
     rep = 100

@@ -1,0 +1,80 @@
+"""What a call shows is heard on every channel, in order."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jitmod.trial.child import capture
+from jitmod.trial.child.finder import Tree
+
+Routers = tuple[capture.Router, capture.Router]
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Routers]:
+    """Installs routers until the test ends; pytest puts its own streams in place between a fixture and its test."""
+
+    def start() -> Routers:
+        monkeypatch.setattr(logging.Logger, "handle", logging.Logger.handle)
+        monkeypatch.setattr(sys, "stdout", sys.stdout)
+        monkeypatch.setattr(sys, "stderr", sys.stderr)
+        return capture.install()
+
+    return start
+
+
+@pytest.fixture
+def tree() -> Tree:
+    here = str(Path(__file__).parent)
+    return Tree(here, here, {})
+
+
+def test_channels_share_one_order(install: Callable[[], Routers], tree: Tree) -> None:
+    routers = install()
+    logger = logging.getLogger("jitmod-test")
+    handler = logging.StreamHandler(sys.stderr)  # bound before the call, as at import
+    logger.addHandler(handler)
+    with capture.shown(routers, tree) as seen:
+        print("one")
+        logger.warning("two")
+        warnings.warn("three", stacklevel=1)
+        print("four", end="")
+    logger.removeHandler(handler)
+    assert seen.lines == [("stdout", "one"), ("stderr", "two"), ("warning", "UserWarning: three"), ("stdout", "four")]
+
+
+def test_progress_bars_do_not_count(install: Callable[[], Routers], tree: Tree) -> None:
+    routers = install()
+    with capture.shown(routers, tree) as seen:
+        for step in range(3):
+            print(f"\r{step}/3", end="", file=sys.stderr)
+        print(file=sys.stderr)
+        print("done\r\n", end="")
+    assert seen.lines == [("stdout", "done")]
+
+
+def test_warnings_of_libraries_are_a_set(install: Callable[[], Routers], tree: Tree) -> None:
+    routers = install()
+    with capture.shown(routers, tree) as seen:
+        for number in range(3):
+            warnings.warn_explicit(f"value {number}", UserWarning, "/usr/lib/library.py", number)
+    assert seen.lines == []
+    assert seen.library_warnings == {("UserWarning", "value #")}
+
+
+def test_compile_logs_of_jax_do_not_count(install: Callable[[], Routers], tree: Tree) -> None:
+    routers = install()
+    root = logging.getLogger()
+    handler = logging.StreamHandler(sys.stdout)
+    root.addHandler(handler)
+    with capture.shown(routers, tree) as seen:
+        logging.getLogger("jax._src.dispatch").warning("Finished tracing")
+        logging.getLogger("app").warning("mine")
+    root.removeHandler(handler)
+    assert seen.lines == [("stdout", "mine")]

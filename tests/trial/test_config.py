@@ -1,0 +1,80 @@
+"""`[tool.jitmod]`: what is read, and how a mistake is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jitmod.source.config import Config, ConfigError, GateSettings, Workload, load, parse_workload
+
+FULL = """\
+[tool.jitmod]
+exclude = ["old/**"]
+select = ["vmapify"]
+ignore = ["donate"]
+
+[tool.jitmod.gate]
+min-speedup = 1.05
+max_breakeven = 50
+
+[[tool.jitmod.workloads]]
+name = "crops"
+run = "bench/crops.py:run"
+setup = "bench/crops.py:setup"
+metric = "bench/crops.py:mpjpe"
+metric_tolerance = 0.005
+covers = ["src/app/**"]
+"""
+
+
+def test_everything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(FULL)
+    run, setup, metric = (f"bench/crops.py:{name}" for name in ("run", "setup", "mpjpe"))
+    crops = Workload("crops", run, setup, metric, 0.005, ("src/app/**",))
+    gate = GateSettings(min_speedup=1.05, max_breakeven=50.0)
+    assert load(tmp_path) == Config(("old/**",), ("vmapify",), ("donate",), (crops,), gate)
+
+
+@pytest.mark.parametrize("text", [None, "", "[tool.other]\nx = 1\n"])
+def test_defaults(text: str | None, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "pyproject.toml").write_text(text)
+    assert load(tmp_path) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "advice"),
+    [
+        ("[tool.jitmod]\nexlude = []\n", "tool.jitmod.exlude", "unknown key"),
+        ("[tool.jitmod]\nexclude = 'a'\n", "tool.jitmod.exclude", "list of strings"),
+        ("[tool.jitmod]\nselect = [1]\n", "tool.jitmod.select[0]", "string"),
+        ("[tool]\njitmod = 3\n", "tool.jitmod", "table"),
+        ("[tool.jitmod.gate]\nmin_speedup = 'fast'\n", "tool.jitmod.gate.min_speedup", "number"),
+        ("[tool.jitmod.gate]\nmin_speedup = true\n", "tool.jitmod.gate.min_speedup", "number"),
+        ("[tool.jitmod.gate]\nconfidence = 99\n", "tool.jitmod.gate.confidence", "between 0.5 and 1"),
+        ("[tool.jitmod.workloads]\nname = 'a'\n", "tool.jitmod.workloads", "[[tool.jitmod.workloads]]"),
+        ("[[tool.jitmod.workloads]]\nname = 'a'\n", "tool.jitmod.workloads[0].run", "missing"),
+        ("[[tool.jitmod.workloads]]\nname = 'a'\nrun = 'bench'\n", "tool.jitmod.workloads[0].run", "file.py:function"),
+        ("[[tool.jitmod.workloads]]\nname = 'a'\nrun = 'b.py:f'\n" * 2, "tool.jitmod.workloads", "its own name"),
+        ("[tool.jitmod\n", "pyproject.toml", "not TOML"),
+    ],
+)
+def test_mistakes_are_named(text: str, key: str, advice: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path)
+    message = str(raised.value)
+    assert str(tmp_path / "pyproject.toml") in message and key in message and advice in message
+
+
+def test_explicit_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"other\.toml"):
+        load(tmp_path, tmp_path / "other.toml")
+
+
+def test_workload_of_the_command_line() -> None:
+    assert parse_workload("bench/a.py:Suite.run") == Workload("bench/a.py:Suite.run", "bench/a.py:Suite.run")
+    for wrong in ("bench/a.py", "a:run", "a.py:", "a.py:no-name"):
+        with pytest.raises(ConfigError, match=r"file\.py:function"):
+            parse_workload(wrong)

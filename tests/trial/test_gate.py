@@ -1,0 +1,160 @@
+"""The gate as a pure function: evidence in, verdict out."""
+
+from __future__ import annotations
+
+import copy
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jitmod.model import Site, Status
+from jitmod.source.config import GateSettings, Workload
+from jitmod.trial import gate
+from jitmod.trial.job import candidate_of, digest, make_job
+
+JOB = make_job(
+    [candidate_of({"a.py": "x = 1\n"})], baseline={}, base_commit="c", workload=Workload("w", "w.py:run"),
+    settings=GateSettings(), seed=0, budget=60.0, require_gpu=False, site=Site("a.py", 1, 1, 2), new_functions=("_f",),
+    fingerprint="f",
+)  # fmt: skip
+
+
+def judged(
+    baseline: float, candidate: float, *, pairs: int = 24, spread: float = 0.01,
+    cold: tuple[float, float] = (0.1, 0.1), compiled: tuple[int, int] = (0, 0), seed: int = 0,
+) -> dict[str, Any]:  # fmt: skip
+    """One measuring process, with times around these seconds."""
+    chance = random.Random(seed)
+
+    def times(middle: float) -> list[float]:
+        return [middle * chance.gauss(1, spread) for _ in range(pairs)]
+
+    def colds(seconds: float) -> list[dict[str, float]]:
+        return [{"seconds": seconds, "trace": 0.0, "lower": 0.0, "compile": seconds, "compilations": 1}] * 3
+
+    return {
+        "cold": {"baseline": colds(cold[0]), "candidate": colds(cold[1])},
+        "warm": {
+            "seconds": {"baseline": times(baseline), "candidate": times(candidate)},
+            "compilations": {"baseline": compiled[0], "candidate": compiled[1]},
+            "calls": {"baseline": pairs, "candidate": pairs},
+        },
+    }
+
+
+def evidence(*judges: dict[str, Any], **explored: Any) -> dict[str, Any]:
+    explore = {
+        "device": {"platform": "cpu"}, "takes_rep": True, "chosen": 0, "noise": {"factor": 1.0},
+        "baseline_execution": {"placed": 1, "entered": 3, "trips": 5},
+        "candidate_execution": {"entered": {"_f": 2}, "missed": []},
+        "parity": {"failure": None, "calls": 2}, "sabotage": {"scaled": "seen"},
+    } | explored  # fmt: skip
+    return {"schema_version": 1, "job": digest(JOB), "explore": explore, "judges": list(judges)}
+
+
+FAST = judged(0.02, 0.01), judged(0.02, 0.01, seed=1)
+
+CASES: dict[str, tuple[dict[str, Any], Status, str | None, str]] = {
+    "twice as fast": (evidence(*FAST), Status.ACCEPTED, None, "faster"),
+    "equal": (evidence(judged(0.01, 0.01), judged(0.01, 0.01, seed=1)), Status.REJECTED, "slower", "slower"),
+    "slower": (evidence(judged(0.01, 0.02), judged(0.01, 0.02, seed=1)), Status.REJECTED, "slower", "slower"),
+    "processes disagree": (
+        evidence(judged(0.02, 0.01), judged(0.01, 0.0101, seed=1)), Status.INCONCLUSIVE, None, "does not decide"),
+    "noise as large as the gain": (
+        evidence(judged(0.0105, 0.01, spread=0.3, pairs=8), judged(0.0105, 0.01, spread=0.3, pairs=8, seed=1)),
+        Status.INCONCLUSIVE, None, "against itself"),
+    "too few pairs": (evidence(judged(0.02, 0.01, pairs=3), FAST[1]), Status.INCONCLUSIVE, None, "budget"),
+    "one process": (evidence(FAST[0]), Status.INCONCLUSIVE, None, "budget"),
+    "compiles more often": (
+        evidence(judged(0.02, 0.01, compiled=(0, 5)), FAST[1]), Status.REJECTED, "retraces", "compilations"),
+    "compiles as often": (
+        evidence(judged(0.02, 0.01, compiled=(5, 5)), FAST[1]), Status.ACCEPTED, None, "faster"),
+    "compiles faster, runs alike": (
+        evidence(judged(0.01, 0.01, cold=(3.0, 0.5)), judged(0.01, 0.01, cold=(3.0, 0.5), seed=1)),
+        Status.ACCEPTED, None, "compiles in 0.50 s instead of 3.00 s"),
+    "compiles faster in one process only": (
+        evidence(judged(0.01, 0.01, cold=(3.0, 0.5)), judged(0.01, 0.01, cold=(3.0, 2.9), seed=1)),
+        Status.REJECTED, "slower", "slower"),
+    "compiles faster, runs slower": (
+        evidence(judged(0.01, 0.012, cold=(3.0, 0.5)), judged(0.01, 0.012, cold=(3.0, 0.5), seed=1)),
+        Status.REJECTED, "slower", "slower"),
+    "compilation never paid back": (
+        evidence(judged(0.02, 0.01, cold=(0.1, 60.0)), judged(0.02, 0.01, cold=(0.1, 60.0), seed=1)),
+        Status.REJECTED, "cold", "paid back"),
+    "wrong value": (
+        evidence(*FAST, parity={"failure": {"test": "values", "path": "output[0]", "dtype": "float32", "shape": [2],
+                                            "index": [1], "expected": "1.0", "got": "2.0"}}),
+        Status.REJECTED, "values", "output[0][1] (float32[2]): expected 1.0, got 2.0"),
+    "raises": (
+        evidence(*FAST, parity={"failure": {"test": "exception", "type": "ValueError", "text": "no", "at": "a.py:3"}}),
+        Status.REJECTED, "exception", "ValueError: no (a.py:3)"),
+    "raises while measured": (
+        evidence({"error": {"arm": "candidate", "type": "ValueError", "text": "no", "at": ""}}),
+        Status.REJECTED, "exception", "ValueError"),
+    "blind": (evidence(*FAST, sabotage={"scaled": "unseen", "rolled": "unseen"}), Status.UNPROVEN, None, "blind"),
+    "seen when rolled": (
+        evidence(*FAST, sabotage={"scaled": "unseen", "rolled": "seen"}), Status.ACCEPTED, None, "faster"),
+    "sabotage raises": (
+        evidence(*FAST, sabotage={"scaled": "raised", "rolled": "raised"}), Status.UNPROVEN, None, "raised"),
+    "site not reached": (
+        evidence(baseline_execution={"placed": 0, "entered": 0, "trips": None}), Status.UNPROVEN, None, "the site"),
+    "new function not reached": (
+        evidence(candidate_execution={"entered": {}, "missed": ["_f"]}), Status.UNPROVEN, None, "_f"),
+    "one iteration": (
+        evidence(*FAST, baseline_execution={"placed": 1, "entered": 1, "trips": 1}),
+        Status.UNPROVEN, None, "1 iteration"),
+    "candidate hangs": (
+        evidence(failure={"how": "did not finish within 9 s", "stage": "candidate: first calls", "tail": ""}),
+        Status.CRASHED, None, "did not finish"),
+    "baseline too slow": (
+        evidence(failure={"how": "did not finish within 9 s", "stage": "baseline: first calls", "tail": ""}),
+        Status.UNPROVEN, None, "too slow"),
+    "crash while measured": (
+        evidence({"failure": {"how": "was ended by SIGSEGV", "stage": "candidate: cold call", "tail": "at x"}}),
+        Status.CRASHED, None, "SIGSEGV"),
+    "budget ends while measuring": (
+        evidence({"failure": {"how": "did not finish within 9 s", "stage": "baseline: cold call", "tail": ""}}),
+        Status.INCONCLUSIVE, None, "too slow"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_verdict(name: str) -> None:
+    given, status, test, said = CASES[name]
+    verdict = gate.judge(JOB, given)
+    assert (verdict.status, verdict.test) == (status, test), verdict.why
+    assert said in verdict.why
+
+
+def test_verdict_is_a_pure_function() -> None:
+    given = evidence(*FAST)
+    kept = copy.deepcopy(given)
+    first, second = gate.judge(JOB, given), gate.judge(JOB, given)
+    assert first == second
+    assert given == kept
+    assert first.evidence_digest == digest(given)
+    assert first.speedup == pytest.approx(2.0, rel=0.05)
+    assert first.speedup is not None and first.speedup_ci is not None
+    assert first.speedup_ci[0] < first.speedup < first.speedup_ci[1]
+
+
+def test_settings_move_the_gate() -> None:
+    job = {**JOB, "gate": {**JOB["gate"], "min_speedup": 3.0}}
+    verdict = gate.judge(job, evidence(*FAST) | {"job": digest(job)})
+    assert (verdict.status, verdict.test) == (Status.REJECTED, "slower")
+
+
+def test_evidence_of_another_job_is_refused() -> None:
+    with pytest.raises(ValueError, match="another job"):
+        gate.judge({**JOB, "seed": 1}, evidence(*FAST))
+
+
+def test_gpu_is_required() -> None:
+    job = {**JOB, "require_gpu": True}
+    assert gate.judge(job, evidence(*FAST) | {"job": digest(job)}).status is Status.UNPROVEN
+
+
+def test_job_says_nothing_of_the_machine(tmp_path: Path) -> None:
+    assert str(Path.cwd()) not in str(JOB) and JOB["schema_version"] == 1
