@@ -70,7 +70,7 @@ class Vmapify(Codemod):
         effects, contexts = analyses(project)
         namer = Namer.of(project.module(document))
         for loop in loops_in(project.module(document)):
-            heavy = heavy_calls(loop, effects.inference)
+            heavy = heavy_calls(loop, effects)
             if heavy:
                 yield self._decide(loop, heavy[0], effects, contexts, namer)
 
@@ -88,7 +88,7 @@ class Vmapify(Codemod):
         except NameTaken as taken:
             return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
         callee = describe(effects.inference.kind(heavy.func, loop.module))
-        message = f"calls {callee} `{ast.unparse(heavy.func)}` once per item; batched in `{function.name}`"
+        message = f"batch the per-item calls of {callee} `{ast.unparse(heavy.func)}`; they move into `{function.name}`"
         variant = Variant("lax.map", edits, (knob,))
         return Patch(self.id, site, message, (variant,), decided.assumptions, (function.name,))
 

@@ -66,6 +66,10 @@ def test_a_patch(run: Run) -> None:
     assert trial["memory"] == {"peak": None} and trial["parity"] == {"pair": [1, 2]}
 
 
+def test_text_of_a_child_process_holds_no_escapes(run: Run) -> None:
+    assert strict(render(run))["findings"][1]["trial"]["why"].isprintable()
+
+
 def test_a_refusal_and_an_untried_patch_have_no_trial(run: Run) -> None:
     untried, refused = strict(render(run))["findings"][2:]
     assert untried["status"] == "patch" and untried["trial"] is None

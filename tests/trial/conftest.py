@@ -56,7 +56,7 @@ BENCH = dedent(
 
     def setup():
         one, two = jax.random.split(jax.random.key(0))
-        return jax.random.normal(one, (24, 24)), list(jax.random.normal(two, (24, 24)))
+        return jax.random.normal(one, (32, 32)), list(jax.random.normal(two, (32, 32)))
 
 
     def run(w, xs):
@@ -64,8 +64,8 @@ BENCH = dedent(
     """
 )
 LOOP = "    out = []\n    for x in xs:\n        y = layer(w, x)\n        out.append(y)\n"
-MAPPED = NET.replace(LOOP, "    out = _layers(w, jnp.stack(xs))\n").replace("jnp.stack(out)", "out").replace(
-    "def score", "@jax.jit\ndef _layers(w, xs):\n    return jax.vmap(layer, (None, 0))(w, xs)\n\n\ndef score"
+MAPPED = NET.replace(LOOP, "    out = _layers(w, xs)\n").replace("jnp.stack(out)", "out").replace(
+    "def score", "@jax.jit\ndef _layers(w, xs):\n    return jax.vmap(layer, (None, 0))(w, jnp.stack(xs))\n\n\ndef score"
 )  # fmt: skip
 
 WORKLOAD = Workload("bench", "bench.py:run", "bench.py:setup")

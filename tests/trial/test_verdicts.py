@@ -110,7 +110,7 @@ def test_workload_that_proves_nothing_is_unproven(function: str, said: str, proj
 
 
 def test_new_function_that_never_runs_is_unproven(try_text: Try) -> None:
-    verdict = try_text(MAPPED.replace("_layers(w, jnp.stack(xs))", "jnp.stack([layer(w, x) for x in xs])"),
+    verdict = try_text(MAPPED.replace("_layers(w, xs)\n    print", "jnp.stack([layer(w, x) for x in xs])\n    print"),
                        new_functions=["_layers"]).verdict  # fmt: skip
     assert verdict.status is Status.UNPROVEN
     assert "_layers" in verdict.why
@@ -147,12 +147,12 @@ def test_patch_is_judged_with_its_best_form_and_knob(project: Path) -> None:
     )  # fmt: skip
     assert trial.variant == patch.variants[1]
     assert trial.knobs == {"repeats": 1}
-    assert trial.evidence["explore"]["baseline_execution"]["trips"] == 24
+    assert trial.evidence["explore"]["baseline_execution"]["trips"] == 32
     assert trial.evidence["explore"]["tuning 0"]["failure"]["test"] == "values"
 
 
 def test_loop_of_one_iteration_is_unproven(project: Path) -> None:
-    bench = (project / "bench.py").read_text().replace("two, (24, 24)))", "two, (24, 24)))[:1]")
+    bench = (project / "bench.py").read_text().replace("two, (32, 32)))", "two, (32, 32)))[:1]")
     write(project, {"bench.py": bench})
     knob = Knob("n", 1, (1,))
     trial = try_patch(

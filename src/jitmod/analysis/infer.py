@@ -220,17 +220,29 @@ class Inference:
         return found if found != UNKNOWN else promised or UNKNOWN
 
     def _from_call_sites(self, function: Function, arg: ast.arg) -> Kind:
-        """What the project's calls pass for `arg`: all of them must agree."""
+        """What the project's calls pass for `arg`: all that say something must agree."""
         kinds: list[Kind] = []
         for module, call in self.call_sites(function):
             value = argument(function, call, arg.arg)
-            if value is None:
-                return UNKNOWN
-            kinds.append(with_length_token(self.kind(value, module), None))
-        default = _default(function, arg)
-        if default is not None and any(argument(function, c, arg.arg) is default for _, c in self.call_sites(function)):
-            kinds.append(self.kind(default, function.module))
+            if value is None or self._is_open(value, module):
+                continue  # handed through from outside of what can be seen: it says nothing
+            found = self.kind(value, module)
+            kinds.append(found if value is _default(function, arg) else with_length_token(found, None))
         return self._joined(kinds)
+
+    def _is_open(self, value: ast.expr, module: SourceModule, depth: int = 4) -> bool:
+        """Whether a value is a parameter that no visible call gives anything."""
+        scope = self.scope_binding(value.id, value, module) if isinstance(value, ast.Name) else None
+        if scope is None or not isinstance(value, ast.Name) or depth == 0:
+            return False
+        bindings = reaching(value.id, value, scope)
+        if not bindings or any(b.how != "param" or getattr(b.node, "annotation", None) for b in bindings):
+            return False
+        function = module.functions.get(scope.node)
+        if function is None or (function.owner is not None and function.parameters[0].arg == value.id):
+            return False
+        passed = [(m, argument(function, c, value.id)) for m, c in self.call_sites(function)]
+        return all(v is None or self._is_open(v, m, depth - 1) for m, v in passed)
 
     def call_sites(self, function: Function) -> list[tuple[SourceModule, ast.Call]]:
         """The calls of the project that resolve to `function`."""

@@ -6,20 +6,42 @@ import ast
 from dataclasses import dataclass, field
 
 from jitmod.analysis import library
+from jitmod.analysis.effects import Effects
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.values import Instance, Kind, Routine, Transformed
 from jitmod.source.project import Function, SourceModule
 
 
-def is_heavy(kind: Kind, infer: Inference) -> bool:
-    """Whether calling a value of this kind runs a Module or a compiled function."""
+def is_heavy(kind: Kind, effects: Effects) -> bool:
+    """Whether calling a value of this kind runs a Module or a compiled function.
+
+    A plain function counts where it reaches one and may be traced as a whole.
+    """
     match kind:
         case Instance(cls):
-            return infer.is_module(cls)
+            return effects.inference.is_module(cls)
         case Routine(_, Instance(cls)):
-            return infer.is_module(cls)
+            return effects.inference.is_module(cls)
+        case Routine(Function() as function, None):
+            return _reaches(function, effects, set()) and not effects.of_function(function)
         case Transformed(base, transform):
-            return transform in library.JITS or is_heavy(base, infer)
+            return transform in library.JITS or is_heavy(base, effects)
+    return False
+
+
+def _reaches(function: Function, effects: Effects, seen: set[Function]) -> bool:
+    """Whether a function calls a Module or compiled function, itself or through other functions."""
+    if function in seen:
+        return False
+    seen.add(function)
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Call):
+            match effects.inference.kind(node.func, function.module):
+                case Routine(Function() as inner, None):
+                    if _reaches(inner, effects, seen):
+                        return True
+                case callee if is_heavy(callee, effects):
+                    return True
     return False
 
 
@@ -30,6 +52,8 @@ def describe(kind: Kind) -> str:
             return "the compiled function"
         case Transformed(base, _):
             return describe(base)
+        case Routine(Function(), None):
+            return "the function"
     return "the Module"
 
 

@@ -54,11 +54,11 @@ class Loop:
 
     @property
     def body(self) -> list[ast.stmt]:
-        """The statements of one iteration; a comprehension's element is one expression statement."""
+        """The statements of one iteration; each part of a comprehension is an expression statement."""
         if isinstance(self.node, ast.For | ast.AsyncFor | ast.While):
             return self.node.body
-        assert isinstance(self.node, ast.ListComp | ast.SetComp | ast.GeneratorExp)
-        return [ast.copy_location(ast.Expr(self.node.elt), self.node.elt)]
+        parts = [self.node.key, self.node.value] if isinstance(self.node, ast.DictComp) else [self.node.elt]
+        return [ast.copy_location(ast.Expr(part), part) for part in parts]
 
 
 @dataclass(frozen=True, eq=False)

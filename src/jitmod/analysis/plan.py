@@ -77,13 +77,13 @@ class LoopPlan:
         return () if self.collectors else self.piece("host")
 
 
-def heavy_calls(loop: Loop, infer: Inference) -> list[ast.Call]:
+def heavy_calls(loop: Loop, effects: Effects) -> list[ast.Call]:
     """The calls of Modules and compiled functions that one iteration makes itself, not in a loop inside of it."""
     module = loop.module
     found = []
     for statement in loop.body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and is_heavy(infer.kind(node.func, module), infer):
+            if isinstance(node, ast.Call) and is_heavy(effects.inference.kind(node.func, module), effects):
                 inner = next((p for p in module.ancestors(node) if _is_barrier(p)), None)
                 found += [node] if inner is loop.node else []
     return sorted(found, key=lambda n: (n.lineno, n.col_offset))

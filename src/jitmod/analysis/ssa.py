@@ -263,7 +263,7 @@ class Builder:
     # -- device expressions ------------------------------------------------------------------------------------------
 
     def is_heavy_call(self, call: ast.Call) -> bool:
-        return is_heavy(self.kind(call.func), self.effects.inference)
+        return is_heavy(self.kind(call.func), self.effects)
 
     def is_heavy(self, expr: ast.AST) -> bool:
         return any(self.is_heavy_call(call) for call in _calls(expr))
@@ -386,11 +386,18 @@ class Builder:
         if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
             return Blocker("unresolved-callee", call, f"`{ast.unparse(call)}` unpacks its arguments")
         hazards = self._hazards(call)
+        if not any(h.reason == "stateful-module" for h in hazards):  # else said first: it explains the carried state
+            inner = self._operand_blocker(call)
+            if inner is not None:
+                return inner
         if hazards:
             first = hazards[0]
-            where = "" if first.path == self.module.document.path and first.line == call.lineno else (
-                f" ({first.path}:{first.line})")  # fmt: skip
+            here = first.path == self.module.document.path and first.line == call.lineno
+            where = "" if here else f" ({first.path}:{first.line})"
             return Blocker(first.reason, call, f"`{ast.unparse(call.func)}` cannot be batched: {first.what}{where}")
+        return None
+
+    def _operand_blocker(self, call: ast.Call) -> Blocker | None:
         for value in [*call.args, *[k.value for k in call.keywords]]:
             inner = self.blocker(value)
             if inner is not None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from jitmod.delivery.figures import one_line
 from jitmod.delivery.queue import Entry
 from jitmod.model import Patch, SourceError, Verdict
 from jitmod.report.run import Run
@@ -68,7 +69,7 @@ def _trial(verdict: Verdict, commit: str | None) -> dict[str, Any]:
     return {
         "verdict": str(verdict.status),
         "test": verdict.test,
-        "why": verdict.why,
+        "why": one_line(verdict.why),
         "device": verdict.device,
         "speedup": _plain(verdict.speedup),
         "speedup_ci": _plain(verdict.speedup_ci),

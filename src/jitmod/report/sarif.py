@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from jitmod.delivery.figures import describe
+from jitmod.delivery.figures import describe, one_line
 from jitmod.model import Patch, SourceError, Status
 from jitmod.report.json import SCHEMA_VERSION
 from jitmod.report.run import Run
@@ -54,4 +54,4 @@ def _error(error: SourceError) -> dict[str, Any]:
 def _result(rule: str, level: str, message: str, path: str, region: dict[str, int]) -> dict[str, Any]:
     uri = quote(path.encode("utf-8", "surrogateescape"))
     place = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
-    return {"ruleId": rule, "level": level, "message": {"text": message}, "locations": [place]}
+    return {"ruleId": rule, "level": level, "message": {"text": one_line(message)}, "locations": [place]}

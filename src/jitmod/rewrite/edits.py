@@ -1,11 +1,9 @@
-"""Byte-range edits: composed into new text, checked, and shown as a diff that `git apply` takes."""
+"""Byte-range edits, composed into new text and checked."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-
-import moreorless
 
 from jitmod.model import Edit
 from jitmod.source.document import Document
@@ -31,8 +29,3 @@ def compose(document: Document, edits: Iterable[Edit]) -> bytes:
     except (SyntaxError, ValueError) as error:
         raise EditConflict(f"{document.path}: the edited text does not parse: {error}") from None
     return document.encode(source)
-
-
-def unified_diff(path: str, before: bytes, after: bytes) -> str:
-    """A diff of one file, with paths relative to the repository's root. Text is UTF-8, line ends are kept."""
-    return moreorless.unified_diff(before.decode(), after.decode(), path, n=3)

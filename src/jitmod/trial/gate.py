@@ -173,7 +173,8 @@ class _Times:
         low = stats.lower(self._medians, self._gate["confidence"])
         wins = all(float(np.median(ratios)) > self._threshold for ratios in self._each)
         said = f"{self.speedup:.2f}x [{self.interval[0]:.2f}, {self.interval[1]:.2f}]"
-        if wins and low > self._threshold and float(np.median(self._pooled)) > self._noise:
+        exceeds_noise = float(np.median(self._pooled)) > self._noise or bool(np.all(self._pooled > self._threshold))
+        if wins and low > self._threshold and exceeds_noise:
             return self._warm_win(said)
         if self._is_cold_win():
             cold = self.cold

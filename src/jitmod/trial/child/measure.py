@@ -80,7 +80,7 @@ def _warm(
     rep = 100
     seconds: dict[str, list[float]] = {name: [] for name in _NAMES}
     faults: dict[str, list[int]] = {name: [] for name in _NAMES}
-    compilations = dict.fromkeys(_NAMES, 0)
+    compilations, calls = dict.fromkeys(_NAMES, 0), dict.fromkeys(_NAMES, 0)
     stopped, pair_seconds = "all pairs taken", 0.0
     for number in range(1, steps[-1] + 1):
         start = time.monotonic()
@@ -94,6 +94,7 @@ def _warm(
             seconds[name].append(sample.seconds)
             faults[name].append(sample.faults)
             compilations[name] += log.count
+            calls[name] += sample.calls
         rep += arms["candidate"].batch
         pair_seconds = time.monotonic() - start
         ratios = stats.log_ratios(seconds["baseline"], seconds["candidate"])
@@ -111,5 +112,5 @@ def _warm(
         "seconds": seconds, "faults": faults, "stopped": stopped,
         "batch": {name: arms[name].batch for name in _NAMES},
         "compilations": compilations,
-        "calls": {name: len(seconds[name]) * arms[name].batch for name in _NAMES},
+        "calls": calls,
     })  # fmt: skip

@@ -21,10 +21,11 @@ _WARM_UPS = 3
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds of one call, as the mean of a batch; page faults of the whole batch."""
+    """Seconds of one call, as the mean of a batch; page faults of the batch; calls made, timed or not."""
 
     seconds: float
     faults: int
+    calls: int
 
 
 class Arm:
@@ -51,15 +52,16 @@ class Arm:
             arguments = [self.program.arguments(rep + number) for number in range(batch)]
         call = self.program.call
         with self.program.world:
-            if batch > 1 and self._shared is not None:  # the first call after the other arm's is slower than its like
-                call(self._shared, rep - 1)
+            ahead = batch > 1 and self._shared is not None
+            if ahead:  # the first call after the other arm's is slower than its like
+                call(arguments[0], rep - 1)
             faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
             start = time.perf_counter()
             for number, given in enumerate(arguments):
                 call(given, rep + number)
             seconds = time.perf_counter() - start
             faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
-        return Sample(seconds / batch, faults)
+        return Sample(seconds / batch, faults, batch + ahead)
 
     def cold(self, log: CompileLog) -> dict[str, Any]:
         """A call without anything compiled: seconds by phase, and the number of compilations."""
