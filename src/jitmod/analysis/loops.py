@@ -66,7 +66,7 @@ class Stream:
     """One value per item: `name` takes the items of `source`, or the position where `source` is None.
 
     `kind` is the container's kind; `assumed` says that the items are only taken to be arrays; `path` leads to the name
-    where an item is unpacked.
+    where an item is unpacked; `limits`: the loop may end with it.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Stream:
     kind: Kind
     assumed: bool = False
     path: tuple[int, ...] = ()
+    limits: bool = True
 
     @property
     def length(self) -> Length:
@@ -139,7 +140,7 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
             if not (isinstance(target, ast.Tuple) and len(target.elts) == 2 and isinstance(target.elts[0], ast.Name)):
                 raise Unplannable("unknown-iterable", target, "write the target of enumerate as `i, x`")
             yield from _streams(target.elts[1], inner, module, infer)
-            yield Stream(target.elts[0].id, None, Range())
+            yield Stream(target.elts[0].id, None, Range(), limits=False)
             return
         case ast.Call(func=ast.Name(id="zip"), args=parts) if _builtin(iterable, module, infer):
             if not (isinstance(target, ast.Tuple) and len(target.elts) == len(parts)):
@@ -152,7 +153,8 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
                 raise Unplannable("unknown-iterable", target, "the target of range is not a name")
             match args:
                 case [ast.Call(func=ast.Name(id="len"), args=[ast.expr() as counted])]:
-                    yield Stream(target.id, None, Range(length_of(infer.kind(counted, module))))
+                    kind = infer.kind(counted, module)
+                    yield Stream(target.id, None, Range(length_of(kind)), limits=False)
                     return
             yield Stream(target.id, None, Range())
             return

@@ -55,7 +55,10 @@ class Collector:
 
 @dataclass(frozen=True, eq=False)
 class LoopPlan:
-    """What becomes of a loop."""
+    """What becomes of a loop.
+
+    `streams` are those that the map piece reads; `bounded_elsewhere`: another one, in a zip, may end the loop earlier.
+    """
 
     loop: Loop
     body: Body
@@ -65,6 +68,7 @@ class LoopPlan:
     emits: tuple[Emit, ...]
     collectors: tuple[Collector, ...]
     live_keys: tuple[str, ...]
+    bounded_elsewhere: bool
     assumptions: tuple[Assumption, ...]
     heavy: ast.Call
 
@@ -115,17 +119,21 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
         Piece("host", tuple(body.host_nodes())),
     )
     _check_names(loop, body, infer)
-    collectors = _collectors(loop, body, infer)
+    sources = {ast.unparse(s.source) for s in used if s.source is not None}
+    bounded = any(s.limits and (s.source is None or ast.unparse(s.source) not in sources) for s in found)
+    collectors = () if bounded else _collectors(loop, body, infer)
     emits = _emits(body, collectors, loop)
+    live = _check_live_outs(loop, body, scanned)
     if not emits and not collectors:
         raise Unplannable("unresolved-callee", heavy, f"nothing reads what `{ast.unparse(heavy.func)}` returns")
     _check_clock(loop, body, infer)
     _check_try_around(loop, infer)
     if not collectors or any(c.init is None for c in collectors):
         _check_try_at_calls(loop, infer)
-    live = _check_live_outs(loop, body, scanned, emits if not collectors else ())
     trip = Trip(tuple(s.source for s in used if s.source is not None), next((s.length for s in used if s.length), None))
-    return LoopPlan(loop, body, pieces, used, trip, emits, collectors, live, _assumptions(used), heavy)
+    return LoopPlan(
+        loop, body, pieces, used, trip, emits, collectors, live, bounded, _assumptions(used), heavy
+    )
 
 
 def _check_context(loop: Loop, contexts: Contexts) -> None:
@@ -432,9 +440,7 @@ def _check_clock(loop: Loop, body: Body, infer: Inference) -> None:
                 raise Unplannable("timing-loop", call, "the loop reads the clock: it measures single items")
 
 
-def _check_live_outs(
-    loop: Loop, body: Body, scanned: frozenset[str], emits: tuple[Emit, ...]
-) -> tuple[str, ...]:
+def _check_live_outs(loop: Loop, body: Body, scanned: frozenset[str]) -> tuple[str, ...]:
     """Refuse where a name of the map piece is read after the loop; return the scanned keys that are."""
     if isinstance(loop.node, ast.ListComp):
         return ()

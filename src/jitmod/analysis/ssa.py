@@ -149,10 +149,8 @@ class Builder:
             before = self.read(also_reads, statement)
             node.uses[_target_of(statement)] = before
             blocker = blocker or self._unmappable(before, statement)
-        if blocker is not None and node.heavy:
-            raise Unplannable(blocker.reason, blocker.node, blocker.message)
         if blocker is not None:
-            self._host_statement(statement)
+            self._host_statement(statement)  # perhaps a part of it can be mapped
             return
         node.mappable = True
         self.body.nodes.append(node)

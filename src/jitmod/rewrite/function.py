@@ -40,6 +40,7 @@ class Parameter:
     name: str
     text: str
     annotation: str = ""
+    first: bool = False
 
 
 @dataclass(eq=False)
@@ -120,7 +121,8 @@ class Compiled:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call()):
                     return name
         assert node.expr is not None
-        return for_expression(node.expr)
+        callee = self.plan.heavy.func
+        return for_expression(node.expr, frozenset({getattr(callee, "id", getattr(callee, "attr", ""))}))
 
     def _is_own_target(self, name: str, emit: Emit) -> bool:
         """`best = int(<value>)`: the value may be called `best` until that statement has run."""
@@ -134,18 +136,19 @@ class Compiled:
 
     # -- parameters --------------------------------------------------------------------------------------------------
 
-    def _parameter(self, text: str, wish: str, annotation: str = "") -> str:
-        """The name of the parameter for which the call passes `text`."""
+    def _parameter(self, text: str, wish: str, annotation: str = "", own: str = "", first: bool = False) -> str:
+        """The name of the parameter for which the call passes `text`; `own` is the name that it takes the place of."""
         for parameter in self.parameters:
             if parameter.text == text:
                 return parameter.name
-        used = self._mentioned() if text != wish else {p.name for p in self.parameters}
+        used = {p.name for p in self.parameters} | (self._mentioned() - {own} if text != wish else set())
         name = wish
         number = 1
         while name in used:
             number += 1
             name = f"{wish}_{number}"
-        self.parameters.append(Parameter(name, text, annotation))
+        at = sum(p.first for p in self.parameters) if first else len(self.parameters)
+        self.parameters.insert(at, Parameter(name, text, annotation, first))
         return name
 
     def _invariant(self, name: ast.Name, value: Value) -> None:
@@ -173,7 +176,9 @@ class Compiled:
         passed = text
         if isinstance(kind, Number) and kind.type != "bool" and self._is_operand(expr):
             passed = f"{self.imports.refer('jax.numpy.asarray')}({text})"
-        parameter = self._parameter(passed, wish, self._annotation(expr))
+        annotation = self._annotation(expr) if passed == text else ""
+        own = expr.id if isinstance(expr, ast.Name) else ""
+        parameter = self._parameter(passed, wish, annotation, own, first=isinstance(kind, Instance))
         if parameter != text:
             self.renamed[expr] = parameter
 
@@ -366,7 +371,7 @@ class Compiled:
         return min(before + 1, node.statement.lineno), node.statement.end_lineno
 
     def _constant(self) -> str:
-        return f"{self.name.lstrip('_').removesuffix('_batched').upper()}_BATCH_SIZE"
+        return f"{self.name.strip('_').replace('_batched', '').upper()}_BATCH_SIZE"
 
     def _definition(self, body: list[str]) -> str:
         step = self.step

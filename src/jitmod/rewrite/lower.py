@@ -77,7 +77,7 @@ class Lowering:
         loop = self.plan.loop
         assert isinstance(loop.node, ast.ListComp)
         (emit, *others) = self.plan.emits
-        pure = not others and emit.readers == (loop.node.elt,)
+        pure = not others and emit.readers == (loop.node.elt,) and not self.plan.bounded_elsewhere
         parent = self.module.parents[loop.node]
         if pure and isinstance(parent, ast.Call) and is_fold(parent, loop, self.function.effects.inference):
             text = self._folded(parent)
@@ -228,18 +228,19 @@ class Lowering:
         needed = {v.name for n in self.plan.body.host_nodes() for v in n.uses.values() if v.origin == "item"}
         results = ", ".join(names)
         zipped = arrays[0] if len(arrays) == 1 and not arrays[0].startswith("*") else f"zip({', '.join(arrays)})"
-        if not needed:
+        if not needed and not self.plan.bounded_elsewhere:
             return results, zipped
         match target, iterable:
             case ast.Tuple(elts=[ast.Name(id=index), _]), ast.Call(func=ast.Name(id="enumerate"), args=[_, *start]):
-                if needed == {index}:
+                if needed == {index} and not self.plan.bounded_elsewhere:
                     inner = results if len(names) == 1 else f"({results})"
                     rest = "".join(f", {self.document.text(s)}" for s in start)
                     rest += "".join(f", {k.arg}={self.document.text(k.value)}" for k in iterable.keywords)
                     return f"{index}, {inner}", f"enumerate({zipped}{rest})"
             case ast.Tuple(elts=elts), ast.Call(func=ast.Name(id="zip"), args=parts, keywords=[]):
-                kept = [(e, p) for e, p in zip(elts, parts, strict=True)
-                        if {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} & needed]  # fmt: skip
+                mapped = {ast.unparse(s.source) for s in self.plan.streams if s.source is not None}
+                kept = [(e, p) for e, p in zip(elts, parts, strict=True) if ast.unparse(p) not in mapped
+                        or {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} & needed]  # fmt: skip
                 bound = ", ".join(self._grouped(e) for e, _ in kept)
                 sources = ", ".join(self.document.text(p) for _, p in kept)
                 return f"{bound}, {results}", f"zip({sources}, {', '.join(arrays)})"

@@ -66,18 +66,22 @@ def singular(name: str) -> str:
     return f"{bare}_item"
 
 
-def for_expression(expr: ast.expr) -> str:
-    """A name for a value by what computes it: `jnp.argmax(y)` → `argmax`, `y[0]` → `y_0`."""
+def for_expression(expr: ast.expr, models: frozenset[str] = frozenset()) -> str:
+    """A name for a value by what computes it: `jnp.argmax(y)` → `argmax`, `y[0]` → `y_0`, `model(x)` → `output`."""
     match expr:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in models:
+            return "output"
         case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
             pass
         case ast.Subscript(value=value, slice=ast.Constant(value=int(index))):
-            return f"{for_expression(value)}_{index}"
+            return f"{for_expression(value, models)}_{index}"
         case ast.Subscript(value=value):
-            inner = for_expression(value)
+            inner = for_expression(value, models)
             return inner if inner != "value" else "entry"
         case ast.Name(id=name):
             pass
+        case ast.Compare():
+            return "condition"
         case _:
             return "value"
     name = name.strip("_")

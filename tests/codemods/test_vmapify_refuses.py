@@ -1,0 +1,497 @@
+"""What vmapify leaves alone, and the reason that it gives. The ids read as the specification."""
+
+from __future__ import annotations
+
+import pytest
+
+from programs import program, reasons
+
+REFUSED = {
+    "an item depends on the one before": (
+        """
+        def f(net: Net, xs: jax.Array, h: jax.Array):
+            for x in xs:
+                h = net(x + h)
+            return h
+        """,
+        "carried-state",
+    ),
+    "host work feeds the model": (
+        """
+        def f(net: Net, xs: jax.Array):
+            out = []
+            for x in xs:
+                y = np.log(x)
+                out.append(net(y))
+            return out
+        """,
+        "host-arithmetic",
+    ),
+    "numpy arithmetic on a numpy item": (
+        """
+        def f(net: Net, xs: np.ndarray):
+            return [net(x / 255.0) for x in xs]
+        """,
+        "host-arithmetic",
+    ),
+    "an exit depends on data": (
+        """
+        def f(net: Net, xs: jax.Array):
+            for x in xs:
+                y = net(x)
+                if float(y.sum()) > 3:
+                    break
+        """,
+        "data-dependent-exit",
+    ),
+    "continue": (
+        """
+        def f(net: Net, xs: jax.Array, flags: list[bool]):
+            out = []
+            for x, flag in zip(xs, flags):
+                if flag:
+                    continue
+                out.append(net(x))
+            return out
+        """,
+        "data-dependent-exit",
+    ),
+    "the model runs under a condition": (
+        """
+        def f(net: Net, xs: jax.Array, flags: list[bool]):
+            out = []
+            for x, flag in zip(xs, flags):
+                if flag:
+                    out.append(net(x))
+            return out
+        """,
+        "guarded-work",
+    ),
+    "a comprehension selects": (
+        """
+        def f(net: Net, xs: jax.Array):
+            return [net(x) for x in xs if x is not None]
+        """,
+        "guarded-work",
+    ),
+    "else branch": (
+        """
+        def f(net: Net, xs: jax.Array):
+            out = []
+            for x in xs:
+                out.append(net(x))
+            else:
+                print("done")
+            return out
+        """,
+        "loop-else",
+    ),
+    "generator": (
+        """
+        def f(net: Net, xs: jax.Array):
+            return sum(net(x) for x in xs)
+        """,
+        "lazy-iterator",
+    ),
+    "iterating over a generator": (
+        """
+        def load():
+            yield jnp.ones(3)
+
+        def f(net: Net):
+            return [net(x) for x in load()]
+        """,
+        "lazy-iterator",
+    ),
+    "while": (
+        """
+        def f(net: Net, xs: jax.Array):
+            i = 0
+            while i < len(xs):
+                print(net(xs[i]))
+                i += 1
+        """,
+        "unknown-iterable",
+    ),
+    "the loop index reaches the model": (
+        """
+        def f(net: Net, xs: jax.Array):
+            return [net(x * i) for i, x in enumerate(xs)]
+        """,
+        "index-as-python",
+    ),
+    "another array is indexed by the loop's index": (
+        """
+        def f(net: Net, xs: jax.Array, ys: jax.Array):
+            return [net(xs[i] + ys[i]) for i in range(len(xs))]
+        """,
+        "slice-bounds",
+    ),
+    "a window with computed bounds": (
+        """
+        def f(net: Net, xs: jax.Array):
+            return [net(xs[i : i + 3]) for i in range(len(xs))]
+        """,
+        "slice-bounds",
+    ),
+    "a list of Modules": (
+        """
+        def f(nets: list[Net], x: jax.Array):
+            return [net(x) for net in nets]
+        """,
+        "static-leaves-differ",
+    ),
+    "items of a tuple display": (
+        """
+        def f(net: Net, a: jax.Array, b: jax.Array):
+            return [net(x) for x in (a, b)]
+        """,
+        "ragged-items",
+    ),
+    "items are Python numbers": (
+        """
+        def f(net: Net):
+            return [net(x) for x in [float(i) for i in range(4)]]
+        """,
+        "index-as-python",
+    ),
+    "a name of the loop is read after it": (
+        """
+        def f(net: Net, xs: jax.Array):
+            for x in xs:
+                y = net(x)
+            return y
+        """,
+        "live-out-unbound",
+    ),
+    "the target is read after the loop": (
+        """
+        def f(net: Net, xs: jax.Array):
+            out = []
+            for x in xs:
+                out.append(net(x))
+            return out, x
+        """,
+        "live-out-unbound",
+    ),
+    "module scope": (
+        """
+        NET = Net(eqx.nn.Linear(3, 3, key=jax.random.key(0)))
+        OUT = []
+        for x in jnp.ones((4, 3)):
+            OUT.append(NET(x))
+        """,
+        "live-out-unbound",
+    ),
+    "the callee prints": (
+        """
+        class Loud(Net):
+            def __call__(self, x):
+                print("called")
+                return super().__call__(x)
+
+        def f(net: Loud, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "host-effect",
+    ),
+    "a subclass of the annotated class prints": (
+        """
+        class Loud(Net):
+            def __call__(self, x):
+                print("called")
+                return x
+
+        def f(net: Net, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "host-effect",
+    ),
+    "a property of the callee has an effect": (
+        """
+        COUNT = []
+
+        class Counting(eqx.Module):
+            layer: eqx.nn.Linear
+
+            @property
+            def gain(self):
+                COUNT.append(1)
+                return 2.0
+
+            def __call__(self, x):
+                return self.layer(x) * self.gain
+
+        def f(net: Counting, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "host-effect",
+    ),
+    "a decorator of the callee is not known": (
+        """
+        def logged(f):
+            return f
+
+        class Logged(eqx.Module):
+            layer: eqx.nn.Linear
+
+            @logged
+            def __call__(self, x):
+                return self.layer(x)
+
+        def f(net: Logged, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "unresolved-callee",
+    ),
+    "an activation function of the callee has an effect": (
+        """
+        def noisy(x):
+            print("hello")
+            return x
+
+        class Deep(eqx.Module):
+            mlp: eqx.nn.MLP
+
+            def __init__(self, key):
+                self.mlp = eqx.nn.MLP(3, 3, 3, 1, activation=noisy, key=key)
+
+            def __call__(self, x):
+                return self.mlp(x)
+
+        def f(net: Deep, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "host-effect",
+    ),
+    "the callee reads a module variable that is rebound": (
+        """
+        GAIN = 1.0
+
+        def louder():
+            global GAIN
+            GAIN = 2.0
+
+        class Scaled(eqx.Module):
+            layer: eqx.nn.Linear
+
+            def __call__(self, x):
+                return self.layer(x) * GAIN
+
+        def f(net: Scaled, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "rebound-global",
+    ),
+    "the callee branches on a value": (
+        """
+        class Gate(eqx.Module):
+            layer: eqx.nn.Linear
+
+            def __call__(self, x):
+                return jax.lax.cond(x[0] > 0, self.layer, lambda v: v, x)
+
+        def f(net: Gate, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "batched-branch",
+    ),
+    "BatchNorm": (
+        """
+        class Norm(eqx.Module):
+            norm: eqx.nn.BatchNorm
+
+            def __call__(self, x, state):
+                return self.norm(x, state)
+
+        def f(net: Norm, xs: jax.Array, state):
+            for x in xs:
+                y, state = net(x, state)
+            return state
+        """,
+        "stateful-module",
+    ),
+    "a buffer is refilled": (
+        """
+        def f(net: Net, xs: jax.Array):
+            buffer = np.zeros(3)
+            out = []
+            for x in xs:
+                buffer[:] = x
+                out.append(net(x + net(buffer)))
+            return out
+        """,
+        "may-alias",
+    ),
+    "the items are changed while the loop runs": (
+        """
+        def f(net: Net, xs: list[jax.Array]):
+            for i, x in enumerate(xs):
+                xs[0] = x
+                print(float(net(x)[0]))
+        """,
+        "may-alias",
+    ),
+    "an attribute that the loop assigns": (
+        """
+        class Runner:
+            net: Net
+
+            def run(self, xs: jax.Array):
+                for x in xs:
+                    print(float(self.net(x)[0]))
+                    self.net = eqx.tree_at(lambda n: n.layer.bias, self.net, jnp.zeros(3))
+        """,
+        "mutable-self",
+    ),
+    "a plain object is passed": (
+        """
+        class Config:
+            gain = 1.0
+
+        class Scaled(eqx.Module):
+            layer: eqx.nn.Linear
+
+            def __call__(self, x, config):
+                return self.layer(x) * config.gain
+
+        def f(net: Scaled, xs: jax.Array, config: Config):
+            return [net(x, config) for x in xs]
+        """,
+        "mutable-self",
+    ),
+    "a nested function": (
+        """
+        def f(net: Net, xs: jax.Array, gain: float):
+            @jax.jit
+            def scaled(x):
+                return x * gain
+
+            return [scaled(net(x)) for x in xs]
+        """,
+        "local-callable",
+    ),
+    "a callable made in the function": (
+        """
+        def f(net: Net, xs: jax.Array):
+            batched = jax.vmap(net)
+            return [batched(x) for x in xs]
+        """,
+        "local-callable",
+    ),
+    "a try around the loop": (
+        """
+        def f(net: Net, xs: jax.Array):
+            out = []
+            try:
+                for x in xs:
+                    out.append(net(x))
+            except ValueError:
+                pass
+            return out
+        """,
+        "exception-order",
+    ),
+    "a try around the call of the function": (
+        """
+        def f(net: Net, xs: jax.Array):
+            for x in xs:
+                print(float(net(x)[0]))
+
+        def g(net: Net, xs: jax.Array):
+            try:
+                f(net, xs)
+            except ValueError:
+                print("stopped")
+        """,
+        "exception-order",
+    ),
+    "the clock is read": (
+        """
+        import time
+
+        def f(net: Net, xs: jax.Array):
+            for x in xs:
+                start = time.perf_counter()
+                net(x).block_until_ready()
+                print(time.perf_counter() - start)
+        """,
+        "timing-loop",
+    ),
+    "inside a compiled function": (
+        """
+        @eqx.filter_jit
+        def f(net: Net, xs: jax.Array):
+            return jnp.stack([net(x) for x in xs])
+        """,
+        "already-compiled",
+    ),
+    "called from a compiled function": (
+        """
+        def f(net: Net, xs: jax.Array):
+            return jnp.stack([net(x) for x in xs])
+
+        @jax.jit
+        def g(net, xs):
+            return f(net, xs)
+        """,
+        "already-compiled",
+    ),
+    "locals": (
+        """
+        def f(net: Net, xs: jax.Array):
+            out = []
+            for x in xs:
+                out.append(net(x))
+            return locals()
+        """,
+        "dynamic-scope",
+    ),
+    "yield in the body": (
+        """
+        def f(net: Net, xs: jax.Array):
+            for x in xs:
+                yield net(x)
+        """,
+        "lazy-iterator",
+    ),
+    "several statements on the line of the header": (
+        """
+        def f(net: Net, xs: jax.Array):
+            for x in xs: print(float(net(x)[0]))
+        """,
+        "unparsable",
+    ),
+    "an iterable written in the loop may be empty": (
+        """
+        def load(n: int) -> jax.Array:
+            return jnp.ones((n, 3))
+
+        def f(net: Net, n: int):
+            return [net(x) for x in load(n)]
+        """,
+        "may-be-empty",
+    ),
+    "boolean mask in the callee": (
+        """
+        class Masked(eqx.Module):
+            layer: eqx.nn.Linear
+
+            def __call__(self, x):
+                return self.layer(x)[x > 0]
+
+        def f(net: Masked, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "ragged-items",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), REFUSED.values(), ids=REFUSED)
+def test_refused(body: str, reason: str) -> None:
+    assert reasons(program(body)) == [reason]
+
+
+def test_a_loop_without_a_module_is_no_site() -> None:
+    assert reasons(program("def f(xs: jax.Array):\n    return [jnp.sum(x) for x in xs]\n")) == []

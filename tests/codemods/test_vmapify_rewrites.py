@@ -1,0 +1,370 @@
+"""What vmapify rewrites: every program runs before and after, and must return, print and change the same."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from programs import program, reasons, rewritten
+
+DATA = """
+NET = Net(eqx.nn.Linear(3, 3, key=jax.random.key(0)))
+XS = jax.random.normal(jax.random.key(1), (5, 3))
+YS = jax.random.normal(jax.random.key(2), (5, 3))
+ITEMS = list(XS)
+NAMES = ["a", "b", "c"]
+"""
+
+PROGRAMS = {
+    "append to a fresh list": """
+        def f(net: Net, xs: jax.Array):
+            out = []
+            for x in xs:
+                # a comment
+                out.append(net(x))
+            return out
+
+        def workload():
+            return f(NET, XS), f(NET, XS[:0]), f(NET, XS[:1])
+        """,
+    "append to a list that the caller knows": """
+        def f(net: Net, xs: jax.Array, out: list):
+            for x in xs:
+                out.append(net(x))
+
+        def workload():
+            out = ["first"]
+            alias = out
+            f(NET, XS, out)
+            return alias
+        """,
+    "a list of arrays, perhaps empty": """
+        def f(net, xs):
+            out = []
+            for x in xs:
+                out.append(net(x))
+            return out
+
+        def workload():
+            return f(NET, ITEMS), f(NET, []), f(NET, tuple(ITEMS))
+        """,
+    "a stacked comprehension": """
+        def f(net: Net, xs: jax.Array):
+            return jnp.stack([net(x) for x in xs])
+
+        def workload():
+            return f(NET, XS)
+        """,
+    "a comprehension amid an expression": """
+        def f(net: Net, xs: jax.Array, gain: float):
+            return [1] + [net(x) * gain for x in xs] + [jnp.array([net(x) for x in xs]).sum()]
+
+        def workload():
+            return f(NET, XS, 2.0), f(NET, XS, 3.0)
+        """,
+    "two lists, one stacked and one made an array": """
+        def f(net: Net, xs: jax.Array):
+            ys, norms = [], []
+            for x in xs:
+                y = net(x)
+                ys.append(y); norms.append(jnp.sum(y * y))
+            return {"y": jnp.stack(ys, axis=0), "n": jnp.asarray(norms)}
+
+        def workload():
+            return f(NET, XS)
+        """,
+    "two lists, one filled twice": """
+        def f(net: Net, xs: jax.Array):
+            a, b = [], []
+            for x in xs:
+                y = net(x)
+                a.append(y)
+                b.append(x)
+                a.append(y + 1)
+            return a, b
+
+        def workload():
+            return f(NET, XS)
+        """,
+    "zip, truncated by a shorter list of names": """
+        def f(net: Net, names: list[str], xs: jax.Array):
+            out = []
+            for name, x in zip(names, xs):
+                out.append(net(x))
+            return out, [net(x) for _, x in zip(names, xs)], {n: 0 for n in names}
+
+        def workload():
+            return f(NET, NAMES, XS)
+        """,
+    "host work over the results": """
+        def f(net: Net, names: list[str], xs: jax.Array, ys: jax.Array):
+            scores = {}
+            for i, (x, y) in enumerate(zip(xs, ys), 1):
+                z = net(x + y)
+                best = int(jnp.argmax(z))
+                conf = float(jax.nn.softmax(z)[best])
+                if z.sum() > 1:
+                    print(f"{i} {best} {conf:.3f} {float(y[0]):.2f}")
+                scores[i] = (best, conf)
+            return scores
+
+        def workload():
+            return f(NET, NAMES, XS, YS)
+        """,
+    "range over the length": """
+        def f(net: Net, images: jax.Array):
+            total = 0.0
+            for i in range(len(images)):
+                total += float(net(images[i]).sum()) * i
+            return total
+
+        def workload():
+            return f(NET, XS)
+        """,
+    "an accumulated device value": """
+        def f(net: Net, xs: jax.Array):
+            total = jnp.zeros(3)
+            for x in xs:
+                total = total + net(x)
+            return total
+
+        def workload():
+            return f(NET, XS)
+        """,
+    "chained keys, the last one returned": """
+        def f(net: Net, xs: jax.Array, key: jax.Array):
+            outs = []
+            for x in xs:
+                key, sub = jax.random.split(key)
+                outs.append(net(x) + jax.random.normal(sub, (3,)))
+            return jnp.stack(outs), key
+
+        def workload():
+            return f(NET, XS, jax.random.PRNGKey(7))
+        """,
+    "chained keys, three ways, with host work": """
+        def f(net: Net, xs: jax.Array, key):
+            for x in xs:
+                key, a, b = jax.random.split(key, 3)
+                y = net(x) * jax.random.normal(a, (3,)) + jax.random.normal(b, ())
+                print(f"{float(y[0]):.4f}")
+
+        def workload():
+            f(NET, XS, jax.random.PRNGKey(7))
+        """,
+    "a method, with self and a number that varies": """
+        class Runner:
+            def __init__(self, net: Net, gain: float):
+                self.net = net
+                self.gain = gain
+
+            def run(self, xs: jax.Array):
+                out = []
+                for x in xs:
+                    out.append(self.net(x) * self.gain)
+                return out
+
+        def workload():
+            r = Runner(NET, 2.0)
+            first = r.run(XS)
+            r.gain = 3.0
+            return first, r.run(XS)
+        """,
+    "a method of a Module": """
+        class Outer(eqx.Module):
+            net: Net
+
+            def embed(self, x):
+                return self.net(x) + 1
+
+            def all(self, xs: jax.Array):
+                return [self.embed(x) for x in xs]
+
+        def workload():
+            return Outer(NET).all(XS)
+        """,
+    "a compiled function": """
+        @jax.jit
+        def step(w, x):
+            return jnp.tanh(w @ x)
+
+        def f(w: jax.Array, xs: jax.Array):
+            return [step(w, x) for x in xs]
+
+        def workload():
+            return f(jnp.ones((3, 3)), XS)
+        """,
+    "an assigned compiled function and a plain one that reaches it": """
+        def _step(w, x):
+            return jnp.tanh(w @ x)
+
+        step = jax.jit(_step)
+
+        def score(w, x):
+            return step(w, x).sum()
+
+        def f(w: jax.Array, xs: jax.Array):
+            return [score(w, x) for x in xs], [float(step(w, x)[0]) for x in xs]
+
+        def workload():
+            return f(jnp.ones((3, 3)), XS)
+        """,
+    "results that are tuples": """
+        class Pair(eqx.Module):
+            net: Net
+
+            def __call__(self, x):
+                y = self.net(x)
+                return y, {"sum": y.sum()}
+
+        def f(pair: Pair, xs: jax.Array):
+            ys, infos = [], []
+            for x in xs:
+                y, info = pair(x)
+                ys.append(y)
+                infos.append(float(info["sum"]))
+            return ys, infos
+
+        def workload():
+            return f(Pair(NET), XS)
+        """,
+    "names that generated code would like to use": """
+        def per_item(item):
+            return item + 1
+
+        def f(net: Net, item: jax.Array, crops: jax.Array, key: float):
+            out = []
+            for crop, x in zip(crops, item):
+                out.append(per_item(net(crop + x)) * key)
+            return out
+
+        def workload():
+            return f(NET, XS, YS, 2.0)
+        """,
+    "a loop inside a loop": """
+        def f(net: Net, xs: jax.Array):
+            rows = []
+            for i in range(3):
+                row = []
+                for x in xs:
+                    row.append(net(x) + i)
+                rows.append(row)
+            return rows
+
+        def workload():
+            return f(NET, XS)
+        """,
+    "two loops in one function": """
+        def f(net: Net, xs: jax.Array, ys: jax.Array):
+            a = []
+            for x in xs:
+                a.append(net(x))
+            b = []
+            for y in ys:
+                b.append(net(y))
+            return a, jnp.stack(b)
+
+        def workload():
+            return f(NET, XS, YS)
+        """,
+    "the target is reassigned": """
+        def f(net: Net, xs: jax.Array):
+            for x in xs:
+                x = x / 2
+                y = net(x)
+                y = y + x
+                print(f"{float(x[0]):.3f} {float(y[0]):.3f}")
+
+        def workload():
+            f(NET, XS)
+        """,
+    "numpy items": """
+        def f(net: Net, xs: np.ndarray):
+            return [net(x) for x in xs]
+
+        def workload():
+            return f(NET, np.asarray(XS, np.float64))
+        """,
+    "several lines, strings and comments": '''
+        def f(net: Net, xs: jax.Array):
+            """Doc."""
+            out = []  # results
+            for x in xs:  # every item
+                # before the call
+                y = net(
+                    x  # the item
+                )  # after the call
+                out.append(y)  # kept
+            # behind the loop
+            return out
+
+        def workload():
+            return f(NET, XS)
+        ''',
+    "tabs": """
+        def f(net: Net, xs: jax.Array):
+        \tout = []
+        \tfor x in xs:
+        \t\ty = net(x)
+        \t\tout.append(y)
+        \treturn out
+
+        def workload():
+        \treturn f(NET, XS)
+        """,
+}
+
+
+def run(text: str) -> tuple[Any, str]:
+    """The results of two calls of `workload()`, and what they print."""
+    space: dict[str, Any] = {}
+    exec(compile(text, "main.py", "exec"), space)
+    sink = io.StringIO()
+    with contextlib.redirect_stdout(sink):
+        results = [space["workload"](), space["workload"]()]
+    return results, sink.getvalue()
+
+
+def assert_same(a: Any, b: Any) -> None:
+    leaves, tree = jax.tree.flatten(a)
+    others, other_tree = jax.tree.flatten(b)
+    assert tree == other_tree
+    for x, y in zip(leaves, others, strict=True):
+        assert type(x) is type(y)
+        if isinstance(x, str):
+            assert x == y
+        else:
+            assert getattr(x, "dtype", None) == getattr(y, "dtype", None)
+            np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("body", PROGRAMS.values(), ids=PROGRAMS)
+def test_same_results(body: str) -> None:
+    before = program(DATA + body.replace("\n        ", "\n"))
+    assert "patch" in reasons(before)
+    after = rewritten(before)
+    expected, printed = run(before)
+    got, said = run(after)
+    assert_same(expected, got)
+    assert printed == said
+    assert [line for line in before.splitlines() if "#" in line] == [] or all(
+        line.partition("#")[2] in after for line in before.splitlines()
+    )
+
+
+def test_one_compilation_serves_every_call() -> None:
+    body = PROGRAMS["a method, with self and a number that varies"]
+    space: dict[str, Any] = {}
+    exec(compile(rewritten(program(DATA + body.replace("\n        ", "\n"))), "main.py", "exec"), space)
+    compiled: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda name, _, **__: compiled.append(name) if name.endswith("backend_compile_duration") else None
+    )
+    space["workload"]()
+    first = len(compiled)
+    space["workload"]()
+    assert len(compiled) == first
