@@ -40,7 +40,7 @@ from jitmod.analysis.loops import Loop, Unplannable, loops_in
 from jitmod.analysis.plan import heavy_calls, plan
 from jitmod.analysis.values import Instance
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
-from jitmod.rewrite.codemod import Codemod, Example
+from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
 from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.lower import Lowering
@@ -59,12 +59,138 @@ def analyses(project: Project) -> tuple[Effects, Contexts]:
     return _ANALYSES[project]
 
 
+_HEAD = """\
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+
+class Net(eqx.Module):
+    layer: eqx.nn.Linear
+
+    def __call__(self, x):
+        return jax.nn.relu(self.layer(x))
+
+
+"""
+
+
 class Vmapify(Codemod):
     """The codemod; see the module's docstring."""
 
     id = "vmapify"
     summary = "a per-item loop over a Module becomes one batched call inside filter_jit"
-    examples: ClassVar[Sequence[Example]] = ()
+    examples: ClassVar[Sequence[Example]] = (
+        Rewrites(
+            _HEAD
+            + """\
+def predict(net: Net, crops: jax.Array):
+    # one call per crop
+    return jnp.stack([net(crop) for crop in crops])
+""",
+            _HEAD
+            + """\
+PREDICT_BATCH_SIZE = 64
+
+
+@eqx.filter_jit
+def _predict_batched(net: Net, crops: jax.Array):
+    return jax.lax.map(net, crops, batch_size=PREDICT_BATCH_SIZE)
+
+
+def predict(net: Net, crops: jax.Array):
+    # one call per crop
+    return _predict_batched(net, crops) if len(crops) else jnp.stack([])
+""",
+        ),
+        Rewrites(
+            _HEAD
+            + """\
+def refine(net: Net, boxes: list[jax.Array], out: list):
+    for box in boxes:
+        y = net(box)
+        out.append(y + box)  # a residual
+""",
+            _HEAD
+            + """\
+REFINE_BATCH_SIZE = 64
+
+
+@eqx.filter_jit
+def _refine_batched(net: Net, boxes: list[jax.Array]):
+    with jax.numpy_dtype_promotion("strict"):  # items of several dtypes raise here instead of being cast
+        stacked_boxes = jnp.stack(boxes)
+
+    def per_item(box):
+        y = net(box)
+        return y + box
+
+    return jax.lax.map(per_item, stacked_boxes, batch_size=REFINE_BATCH_SIZE)
+
+
+def refine(net: Net, boxes: list[jax.Array], out: list):
+    values = ()
+    if len(boxes):
+        values = _refine_batched(net, boxes)
+    for value in values:
+        out.append(value)  # a residual
+""",
+        ),
+        Rewrites(
+            _HEAD
+            + """\
+def report(net: Net, names: list[str], crops: jax.Array):
+    for name, crop in zip(names, crops):
+        y = net(crop)
+        score = float(jnp.max(y))
+        print(f"{name}: {score:.2f}")
+""",
+            _HEAD
+            + """\
+REPORT_BATCH_SIZE = 64
+
+
+@eqx.filter_jit
+def _report_batched(net: Net, crops: jax.Array):
+    def per_item(crop):
+        y = net(crop)
+        return jnp.max(y)
+
+    return jax.lax.map(per_item, crops, batch_size=REPORT_BATCH_SIZE)
+
+
+def report(net: Net, names: list[str], crops: jax.Array):
+    scores = ()
+    if len(crops):
+        scores = jax.device_get(_report_batched(net, crops))
+    for name, score in zip(names, scores):
+        score = float(score)
+        print(f"{name}: {score:.2f}")
+""",
+        ),
+        Leaves("import jax.numpy as jnp\n\n\ndef f(xs):\n    return [jnp.sum(x) for x in xs]\n"),
+        Refuses(
+            _HEAD
+            + """\
+def rollout(net: Net, x: jax.Array, steps: jax.Array):
+    for step in steps:
+        x = net(x + step)
+    return x
+""",
+            "carried-state",
+        ),
+        Refuses(
+            _HEAD
+            + """\
+def first_positive(net: Net, crops: jax.Array):
+    for crop in crops:
+        if float(net(crop)[0]) > 0:
+            return crop
+    return None
+""",
+            "data-dependent-exit",
+        ),
+    )
 
     def find(self, document: Document, project: Project) -> Iterator[Finding]:
         effects, contexts = analyses(project)

@@ -76,7 +76,7 @@ def test_right_candidate_is_accepted(try_text: Try, capfd: pytest.CaptureFixture
 
 
 def test_slower_candidate_is_rejected(try_text: Try) -> None:
-    verdict = try_text(NET.replace("y = layer(w, x)", "y = [layer(w, x) for _ in range(4)][0]")).verdict
+    verdict = try_text(NET.replace("y = layer(w, x)", "y = [layer(w, x) for _ in range(12)][0]")).verdict
     assert (verdict.status, verdict.test) == (Status.REJECTED, "slower"), verdict.why
 
 

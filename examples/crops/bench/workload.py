@@ -12,7 +12,7 @@ from crops.track import Tracker, follow
 from crops.vit import LandmarkHead
 
 
-def setup(coins=8):
+def setup(coins=6):
     crops, masks, boxes = load_crops()
     head = LandmarkHead(image_size=CROP_SIZE, key=jax.random.key(0))
     return head, crops[:coins], masks[:coins], boxes[:coins]
@@ -25,7 +25,7 @@ def run(head, crops, masks, boxes):
 
 
 def setup_report():
-    return setup(coins=4)[:3]
+    return setup(coins=3)[:3]
 
 
 def run_report(head, crops, masks):
@@ -33,7 +33,7 @@ def run_report(head, crops, masks):
 
 
 def setup_augment():
-    return *setup(coins=4)[:3], jax.random.key(1)
+    return *setup(coins=3)[:3], jax.random.key(1)
 
 
 def run_augment(head, crops, masks, key):

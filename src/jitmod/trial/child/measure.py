@@ -16,6 +16,7 @@ from .compiles import CompileLog
 from .sampling import Arm
 
 _COLD_PAIRS = 3
+_COLD_SECONDS = 6.0  # where a pair is slow, fewer will do: the bounds for cold times are wide
 _NAMES = ("baseline", "candidate")
 
 
@@ -46,8 +47,8 @@ def measure(
 def _cold(
     arms: dict[str, Arm], channel: Channel, log: CompileLog, order: random.Random, pair_seconds: float, deadline: float
 ) -> dict[str, list[dict[str, Any]]]:
-    affordable = 0.4 * (deadline - time.monotonic())
-    pairs = _COLD_PAIRS if _COLD_PAIRS * pair_seconds < affordable else 1
+    affordable = min(_COLD_SECONDS, 0.4 * (deadline - time.monotonic()))
+    pairs = max(1, min(_COLD_PAIRS, int(affordable / pair_seconds)))
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in _NAMES}
     for _ in range(pairs):
         for name in order.sample(_NAMES, 2):
@@ -72,7 +73,8 @@ def _warm(
         arms[name].warm_up()
     fewer, more = sorted(arm.batch for arm in arms.values())
     takes_rep = arms["baseline"].program.takes_rep
-    if takes_rep or more <= 3 * fewer:  # both arms see the same values of `rep`, and equal arms are treated equally
+    quick, slow = sorted(arm.seconds for arm in arms.values())
+    if takes_rep or slow <= 3 * quick:  # both arms see the same values of `rep`, and equal arms are treated equally
         for arm in arms.values():
             arm.batch = fewer if takes_rep else more
     gc.collect()

@@ -17,6 +17,7 @@ _SAMPLE = 5e-3
 _MAX_BATCH = 1000
 _MAX_FRESH = 32
 _WARM_UPS = 3
+_SLOW = 0.2  # seconds from which a call that was no faster than the last one counts as warm
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,18 @@ class Arm:
     def __init__(self, program: Program, mutates: bool) -> None:
         self.program = program
         self.batch = 1
+        self.seconds = math.inf  # of a warm call, roughly
         self._shared = None if mutates else program.arguments(0)
 
     def warm_up(self) -> None:
         """Call until nothing is compiled any more, then choose how many calls make a sample of 5 ms."""
         seconds = math.inf
         for rep in range(_WARM_UPS):
-            seconds = min(seconds, self.sample(1, rep).seconds)
+            before, seconds = seconds, min(seconds, self.sample(1, rep).seconds)
+            if seconds > _SLOW and seconds > 0.8 * before:
+                break
         limit = _MAX_BATCH if self._shared is not None else _MAX_FRESH
+        self.seconds = seconds
         self.batch = max(1, min(limit, math.ceil(_SAMPLE / max(seconds, 1e-9))))
 
     def sample(self, batch: int, rep: int) -> Sample:

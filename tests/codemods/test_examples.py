@@ -1,0 +1,74 @@
+"""Every codemod's own examples, through one harness: the text, a second run, `git apply`, and a page of documentation."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jitmod.analysis.reasons import REASONS
+from jitmod.delivery.diff import file_diff
+from jitmod.model import Patch, Refusal
+from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites, available, scan
+from jitmod.rewrite.edits import compose
+from jitmod.source.document import Document
+from jitmod.source.project import Project
+
+EXAMPLES = [
+    pytest.param(codemod(), example, id=f"{name}-{number}-{type(example).__name__.lower()}")
+    for name, codemod in available().items()
+    for number, example in enumerate(codemod.examples)
+]
+
+
+def read(text: str | bytes) -> tuple[Document, Project]:
+    document = Document.parse("app.py", text if isinstance(text, bytes) else text.encode())
+    return document, Project.of({"app.py": document})
+
+
+@pytest.mark.parametrize(("codemod", "example"), EXAMPLES)
+def test_example(codemod: Codemod, example: Example, tmp_path: Path) -> None:
+    document, project = read(example.before)
+    found = scan([codemod], project, ["app.py"]).findings
+    match example:
+        case Leaves():
+            assert found == ()
+        case Refuses(_, reason):
+            assert [f.reason for f in found if isinstance(f, Refusal)] == [reason]
+            assert len(found) == 1
+            assert reason in REASONS
+        case Rewrites(_, after):
+            (patch,) = found
+            assert isinstance(patch, Patch)
+            written = compose(document, patch.variants[0].realise({}))
+            assert written.decode() == after
+            compile(written, "app.py", "exec")
+            assert scan([codemod], read(written)[1], ["app.py"]).findings == ()
+            (tmp_path / "app.py").write_text(example.before)
+            diff = file_diff("app.py", example.before.encode(), written)
+            subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff, text=True, check=True)
+            assert (tmp_path / "app.py").read_bytes() == written
+
+
+@pytest.mark.parametrize(("codemod", "example"), EXAMPLES)
+@pytest.mark.parametrize(("mark", "newline"), [(b"", "\r\n"), (b"\xef\xbb\xbf", "\n"), (b"\xef\xbb\xbf", "\r\n")])
+def test_line_ends_and_marks_survive(codemod: Codemod, example: Example, mark: bytes, newline: str) -> None:
+    data = mark + example.before.replace("\n", newline).encode()
+    document, project = read(data)
+    assert document.encode(document.source) == data
+    for found in scan([codemod], project, ["app.py"]).findings:
+        if isinstance(found, Patch) and isinstance(example, Rewrites):
+            written = compose(document, found.variants[0].realise({}))
+            assert written == mark + example.after.replace("\n", newline).encode()
+
+
+@pytest.mark.parametrize("codemod", [pytest.param(c, id=n) for n, c in available().items()])
+def test_page(codemod: type[Codemod]) -> None:
+    page = inspect.getdoc(sys.modules[codemod.__module__]) or ""
+    for heading in ("What it does", "Why it is slow", "When it refuses", "Safety", "References"):
+        assert f"\n{heading}\n" in page
+    kinds = {type(example) for example in codemod.examples}
+    assert kinds == {Rewrites, Leaves, Refuses}
