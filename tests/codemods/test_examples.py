@@ -1,4 +1,4 @@
-"""Every codemod's own examples, through one harness: the text, a second run, `git apply`, and a page of documentation."""
+"""Every codemod's own examples, through one harness: the text, a second run, `git apply`, and its page."""
 
 from __future__ import annotations
 

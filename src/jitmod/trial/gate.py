@@ -25,7 +25,8 @@ def judge(job: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
     explored = evidence["explore"]
     verdict = screen(job, explored) or _judge_measurements(job, explored, evidence["judges"])
     candidate = job["candidates"][explored.get("chosen", 0)]
-    parity = {**explored.get("parity", {}), "sabotage": explored.get("sabotage", {}), "noise": explored.get("noise", {})}
+    controls = {name: explored.get(name, {}) for name in ("sabotage", "noise")}
+    parity = {**explored.get("parity", {}), **controls}
     return replace(
         verdict,
         device=explored.get("device", {}).get("platform"),
