@@ -27,7 +27,8 @@ from jitmod.analysis.values import (
     Transformed,
     is_device,
 )
-from jitmod.source.project import Class, Function, Scope, SourceModule
+from jitmod.source.project import Class, Function, SourceModule
+from jitmod.source.scopes import Scope
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _STATIC_ATTRIBUTES = frozenset({"shape", "ndim", "size", "dtype", "weak_type", "__name__", "__class__"})
@@ -90,13 +91,13 @@ class Effects:
             case Transformed(base, _):
                 return self.of_callee(base, call, module)
             case Instance(Class() as cls):
-                called = infer.method(cls, "__call__")
-                if called is None and not infer.subclasses(cls):
+                called = infer.classes.method(cls, "__call__")
+                if called is None and not infer.classes.subclasses(cls):
                     return (self._hazard("unresolved-callee", call, module, f"{cls.node.name} has no __call__"),)
                 own = self.of_function(called) if called else ()
                 return own + self._overrides(cls, called) + self._held(cls)
             case ClassRef(Class() as cls):
-                init = infer.method(cls, "__init__")
+                init = infer.classes.method(cls, "__init__")
                 return self.of_function(init) if init else ()
             case Instance(str() as name) | ClassRef(str() as name):
                 if library.role(name) is Role.STATE:
@@ -110,7 +111,7 @@ class Effects:
         """A value annotated with a class may be of any subclass: what those override counts too."""
         found: tuple[Hazard, ...] = ()
         name = function.node.name if function and not isinstance(function.node, ast.Lambda) else "__call__"
-        for sub in self.inference.subclasses(cls):
+        for sub in self.inference.classes.subclasses(cls):
             if name in sub.methods and sub.methods[name] is not function:
                 found += self.of_function(sub.methods[name])
         return found
@@ -118,7 +119,7 @@ class Effects:
     def _held(self, cls: Class) -> tuple[Hazard, ...]:
         """Modules built in `__init__` may hold functions (`nn.Lambda(f)`, `activation=f`) or a layer with a state."""
         found: tuple[Hazard, ...] = ()
-        for current in self.inference.lineage(cls):
+        for current in self.inference.classes.lineage(cls):
             function = current.methods.get("__init__")
             for node in ast.walk(function.node if function else ast.Pass()):
                 if isinstance(node, ast.Call):
@@ -241,10 +242,10 @@ class Effects:
         """Reading a property runs it."""
         holder = self.inference.kind(node.value, module)
         if isinstance(holder, Instance) and isinstance(holder.cls, Class):
-            method = self.inference.method(holder.cls, node.attr)
-            if method is not None and self.inference.is_property(node, module):
+            method = self.inference.classes.method(holder.cls, node.attr)
+            if method is not None and self.inference.classes.is_property(node, module):
                 yield from self.of_function(method)
-            elif self.inference.method(holder.cls, "__getattr__") is not None:
+            elif self.inference.classes.method(holder.cls, "__getattr__") is not None:
                 what = f"{holder.cls.node.name} has a __getattr__"
                 yield self._hazard("unresolved-callee", node, module, what)
 

@@ -102,7 +102,7 @@ def _is_benign(callee: Kind, effects: Effects) -> bool:
         case Transformed(base, _):
             return _is_benign(base, effects)
         case Instance(cls):
-            return effects.inference.is_module(cls)
+            return effects.inference.classes.is_module(cls)
     return False
 
 
@@ -112,5 +112,5 @@ def is_immutable(kind: Kind, effects: Effects) -> bool:
         case Array() | Device() | Number() | Constant() | Routine() | Transformed():
             return True
         case Instance(cls):
-            return effects.inference.is_module(cls)
+            return effects.inference.classes.is_module(cls)
     return False

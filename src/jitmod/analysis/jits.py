@@ -19,9 +19,9 @@ def is_heavy(kind: Kind, effects: Effects) -> bool:
     """
     match kind:
         case Instance(cls):
-            return effects.inference.is_module(cls)
+            return effects.inference.classes.is_module(cls)
         case Routine(_, Instance(cls)):
-            return effects.inference.is_module(cls)
+            return effects.inference.classes.is_module(cls)
         case Routine(Function() as function, None):
             return _reaches(function, effects, set()) and not effects.of_function(function)
         case Transformed(base, transform):

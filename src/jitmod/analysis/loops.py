@@ -160,7 +160,7 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
             return
     kind = infer.kind(iterable, module)
     written = ast.unparse(iterable)
-    if isinstance(iterable, ast.Attribute) and infer.is_property(iterable, module):
+    if isinstance(iterable, ast.Attribute) and infer.classes.is_property(iterable, module):
         raise Unplannable("unknown-iterable", iterable, f"`{written}` is a property; give its value a name first")
     if isinstance(kind, LazyIterator):
         raise Unplannable("lazy-iterator", iterable, f"`{written}` is used up item by item; make it a list to batch it")

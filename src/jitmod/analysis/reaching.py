@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from jitmod.source.project import Binding, Scope, SourceModule
+from jitmod.source.project import SourceModule
+from jitmod.source.scopes import Binding, Scope
 
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.Try, ast.With, ast.AsyncWith, ast.Match)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)

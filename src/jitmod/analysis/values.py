@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from jitmod.source.project import Class, Function, SourceModule
 
@@ -164,6 +166,19 @@ def join(a: Kind, b: Kind) -> Kind:
         case Mapping(), Mapping():
             return Mapping(join(a.value, b.value))
     return UNKNOWN
+
+
+def joined(kinds: Iterable[Kind]) -> Kind:
+    """What all of several kinds agree on; unknown where there are none."""
+    found = list(kinds)
+    return reduce(join, found) if found else UNKNOWN
+
+
+def unpacked(kind: Kind, path: tuple[int, ...]) -> Kind:
+    """The kind of the part of a value that tuple unpacking at `path` takes."""
+    for index in path:
+        kind = element(kind, index)
+    return kind
 
 
 def length_of(kind: Kind) -> Length:

@@ -30,7 +30,8 @@ from jitmod.rewrite.imports import Imports
 from jitmod.rewrite.names import Namer, for_expression, plural, singular, snake
 from jitmod.rewrite.text import document_comments, reindent, splice
 from jitmod.source.document import Document
-from jitmod.source.project import Scope, SourceModule
+from jitmod.source.project import SourceModule
+from jitmod.source.scopes import Scope
 
 
 @dataclass(eq=False)

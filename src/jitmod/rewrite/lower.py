@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from jitmod.analysis.collect import Collector, block_of, is_fold
 from jitmod.analysis.loops import Unplannable, header, is_path
-from jitmod.analysis.plan import Collector, LoopPlan, block_of, is_fold
+from jitmod.analysis.plan import LoopPlan
 from jitmod.analysis.values import Array, NdArray, length_of
 from jitmod.model import Edit
 from jitmod.rewrite.function import Compiled

@@ -1,0 +1,152 @@
+"""Classes of a project: bases, methods, and what their fields hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from jitmod.analysis import library
+from jitmod.analysis.values import (
+    UNKNOWN,
+    ClassRef,
+    Constant,
+    Instance,
+    Kind,
+    Mapping,
+    Record,
+    Sequence,
+    joined,
+    unpacked,
+)
+from jitmod.source.project import Class, Function, SourceModule
+from jitmod.source.signatures import is_property
+
+if TYPE_CHECKING:
+    from jitmod.analysis.infer import Inference
+
+
+@dataclass(eq=False)
+class Classes:
+    """Answers questions about classes; `inference` tells the kinds of the expressions involved."""
+
+    inference: Inference
+    _fields: dict[tuple[Class, str], Kind] = field(default_factory=dict)
+
+    def bases(self, cls: Class) -> list[Class | str]:
+        """The direct bases: classes of the project, or dotted names."""
+        found: list[Class | str] = []
+        for base in cls.node.bases:
+            expr = base.value if isinstance(base, ast.Subscript) else base
+            kind = self.inference.kind(expr, cls.module)
+            if isinstance(kind, ClassRef):
+                found.append(kind.cls)
+            elif (dotted := self.inference.dotted(expr, cls.module)) is not None:
+                found.append(dotted)
+        return found
+
+    def lineage(self, cls: Class) -> list[Class]:
+        """The class and its bases within the project, nearest first."""
+        found: list[Class] = []
+        todo: list[Class | str] = [cls]
+        while todo:
+            current = todo.pop(0)
+            if isinstance(current, Class) and current not in found:
+                found.append(current)
+                todo += self.bases(current)
+        return found
+
+    def is_module(self, cls: Class | str) -> bool:
+        """Whether a class is an `eqx.Module`."""
+        if isinstance(cls, str):
+            return library.is_module_class(cls)
+        bases = [base for c in self.lineage(cls) for base in self.bases(c)]
+        return any(isinstance(base, str) and library.is_module_class(base) for base in bases)
+
+    def method(self, cls: Class, name: str) -> Function | None:
+        for current in self.lineage(cls):
+            if name in current.methods:
+                return current.methods[name]
+        return None
+
+    def subclasses(self, cls: Class) -> list[Class]:
+        return [c for c in self.inference.project.classes if c is not cls and cls in self.lineage(c)]
+
+    def field_values(self, cls: Class, name: str) -> Iterator[tuple[SourceModule, ast.expr, tuple[int, ...]]]:
+        """Every expression of the project that becomes the field `name` of an instance of `cls`."""
+        for current in self.lineage(cls):
+            for function in current.methods.values():
+                owner = function.parameters[0].arg if function.parameters else ""
+                for node in ast.walk(function.node):
+                    for target, value, path in _assignments(node):
+                        match target:
+                            case ast.Attribute(value=ast.Name(id=base), attr=attr) if base == owner and attr == name:
+                                yield current.module, value, path
+        if self.method(cls, "__init__") is None:
+            order = [n for c in reversed(self.lineage(cls)) for n in _declared(c)]
+            for module, call in self.inference.project.calls.get(cls.node.name, ()):
+                if self.inference.kind(call.func, module) == ClassRef(cls):
+                    keywords = {k.arg: k.value for k in call.keywords}
+                    if name in keywords:
+                        yield module, keywords[name], ()
+                    elif name in order and order.index(name) < len(call.args):
+                        yield module, call.args[order.index(name)], ()
+        for current in self.lineage(cls):
+            for statement in current.node.body:
+                match statement:
+                    case ast.AnnAssign(target=ast.Name(id=declared), value=ast.expr() as value) if declared == name:
+                        yield current.module, value, ()
+
+    def field(self, cls: Class, name: str) -> Kind:
+        """The kind of a field: from its annotation, else from what is assigned to it."""
+        key = (cls, name)
+        if key in self._fields:
+            return self._fields[key]
+        with self.inference.once(key) as first:
+            if not first:
+                return UNKNOWN
+            before = self.inference.cycles
+            found = self._field(cls, name)
+            if found != UNKNOWN or self.inference.cycles == before:
+                self._fields[key] = found
+            return found
+
+    def _field(self, cls: Class, name: str) -> Kind:
+        promised: Kind | None = None
+        for current in self.lineage(cls):
+            for statement in current.node.body:
+                match statement:
+                    case ast.AnnAssign(target=ast.Name(id=declared)) if declared == name and promised is None:
+                        promised = self.inference.annotation(statement.annotation, current.module)
+        if promised is not None and not isinstance(promised, Sequence | Mapping | Record):
+            return promised
+        values = list(self.field_values(cls, name))
+        kinds = [unpacked(self.inference.kind(value, module), path) for module, value, path in values]
+        found = joined([k for k in kinds if k != Constant()] or kinds)
+        return found if found != UNKNOWN else promised or UNKNOWN
+
+    def is_property(self, expr: ast.Attribute, module: SourceModule) -> bool:
+        """Whether reading an attribute runs a method of a class of the project."""
+        holder = self.inference.kind(expr.value, module)
+        if not isinstance(holder, Instance) or isinstance(holder.cls, str):
+            return False
+        method = self.method(holder.cls, expr.attr)
+        return method is not None and any(is_property(d) for d in method.decorators)
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, tuple[int, ...]]]:
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                if isinstance(target, ast.Tuple | ast.List):
+                    for index, inner in enumerate(target.elts):
+                        yield inner, value, (index,)
+                else:
+                    yield target, value, ()
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value, ()
+
+
+def _declared(cls: Class) -> list[str]:
+    return [s.target.id for s in cls.node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]

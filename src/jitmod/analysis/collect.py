@@ -1,0 +1,121 @@
+"""Collectors: lists that a loop fills with one value per item, and what becomes of them later."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.loops import Loop
+from jitmod.analysis.ssa import Body, Node, Value
+from jitmod.source.scopes import Scope
+
+
+@dataclass(frozen=True, eq=False)
+class Collector:
+    """A list filled with one device value per item and by nothing else while the loop runs.
+
+    `init` is the statement `name = []` where nobody else knows the list yet; `folds` are the later `jnp.stack(name)`
+    where they are all that ever reads it.
+    """
+
+    name: str
+    append: Node
+    value: Value
+    init: ast.stmt | None
+    folds: tuple[ast.Call, ...]
+
+
+def collectors_of(loop: Loop, body: Body, infer: Inference) -> tuple[Collector, ...]:
+    """The lists that the loop fills, where filling lists is all that the host piece does; else nothing."""
+    found: list[Collector] = []
+    for node in body.host_nodes():
+        collector = _collector(loop, node, infer)
+        if collector is None or any(c.name == collector.name for c in found):
+            return ()
+        found.append(collector)
+    return tuple(found)
+
+
+def _collector(loop: Loop, node: Node, infer: Inference) -> Collector | None:
+    match node.statement:
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name) as receiver, attr="append"), args=[item], keywords=[]
+            )
+        ):
+            value = node.uses.get(item)
+            if value is None or not value.mappable or value.origin != "node":
+                return None
+        case _:
+            return None
+    scope = infer.scope_binding(name, receiver, loop.module)
+    if scope is None or not _is_list(scope, name, infer):
+        return None
+    init, uses = _fresh(loop, scope, name, receiver)
+    folds = tuple(c for u in uses if (c := _fold(u, loop, infer)) is not None)
+    whole = init is not None and bool(uses) and len(folds) == len(uses)
+    return Collector(name, node, value, init, folds if whole else ())
+
+
+def _is_list(scope: Scope, name: str, infer: Inference) -> bool:
+    """Whether every binding of the name is a list display, comprehension or `list(...)`."""
+    for binding in scope.bindings[name]:
+        value = binding.value
+        for index in binding.path:
+            value = value.elts[index] if isinstance(value, ast.Tuple | ast.List) and index < len(value.elts) else None
+        is_display = isinstance(value, ast.List | ast.ListComp)
+        is_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "list"
+        if not (is_display or is_call):
+            return False
+    return True
+
+
+def _fresh(loop: Loop, scope: Scope, name: str, receiver: ast.Name) -> tuple[ast.stmt | None, list[ast.Name]]:
+    """The statement that makes the list empty just before the loop, and every read of it after the loop."""
+    module = loop.module
+    uses = [n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and n.id == name and n is not receiver
+            and isinstance(n.ctx, ast.Load)]  # fmt: skip
+    (first, *others) = scope.bindings[name]
+    block = block_of(loop)
+    init = first.node
+    if others or not isinstance(init, ast.Assign | ast.AnnAssign) or init not in block:
+        return None, uses
+    start, end = block.index(init), block.index(loop.statement)
+    value: ast.expr | None = first.value
+    for index in first.path:
+        value = value.elts[index] if isinstance(value, ast.Tuple | ast.List) else None
+    is_empty = (isinstance(value, ast.List) and not value.elts) or (isinstance(value, ast.Call) and not value.args)
+    between = [n for s in block[start + 1 : end] for n in ast.walk(s)]
+    early = any(isinstance(n, ast.Name) and n.id == name for n in between)
+    before = any(u.lineno < loop.node.lineno for u in uses) or any(module.scope_of(u) is not scope for u in uses)
+    if start > end or not is_empty or early or before:
+        return None, uses
+    return init, uses
+
+
+def block_of(loop: Loop) -> list[ast.stmt]:
+    """The list of statements in which the loop's statement stands."""
+    parent = loop.module.parents[loop.statement]
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and loop.statement in block:
+            return block
+    return []
+
+
+def _fold(use: ast.Name, loop: Loop, infer: Inference) -> ast.Call | None:
+    """`jnp.stack(name)` and its like: the call that makes the list one array again."""
+    call = loop.module.parents[use]
+    if not isinstance(call, ast.Call) or call.args != [use]:
+        return None
+    return call if is_fold(call, loop, infer) else None
+
+
+def is_fold(call: ast.Call, loop: Loop, infer: Inference) -> bool:
+    name = infer.dotted(call.func, loop.module)
+    axis = [k.value.value for k in call.keywords if k.arg == "axis" and isinstance(k.value, ast.Constant)]
+    plain = not call.keywords or (len(call.keywords) == 1 and axis == [0])
+    if name == "jax.numpy.stack":
+        return plain and len(call.args) == 1
+    return name in ("jax.numpy.array", "jax.numpy.asarray") and not call.keywords and len(call.args) == 1

@@ -1,0 +1,236 @@
+"""Which expressions of a loop body may be computed for all items at once, and why others may not."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from jitmod.analysis import library
+from jitmod.analysis.effects import Hazard
+from jitmod.analysis.jits import is_heavy
+from jitmod.analysis.library import Role
+from jitmod.analysis.loops import Stream, header
+from jitmod.analysis.ssa import Environment, Value
+from jitmod.analysis.syntax import calls, is_simple_comparison, loads
+from jitmod.analysis.values import UNKNOWN, Array, Kind, NdArray, Routine, is_device, item_of
+
+_NEVER_DEVICE = (ast.Constant, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.Dict, ast.IfExp, ast.BoolOp)
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """Why an expression cannot be computed for all items at once."""
+
+    reason: str
+    node: ast.AST
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class Mappable:
+    """Judges the expressions of one iteration, in the environment where they stand."""
+
+    env: Environment
+
+    def is_heavy_call(self, call: ast.Call) -> bool:
+        return is_heavy(self.env.kind(call.func), self.env.effects)
+
+    def is_heavy(self, expr: ast.AST) -> bool:
+        return any(self.is_heavy_call(call) for call in calls(expr))
+
+    def on_device(self, expr: ast.expr) -> bool:
+        """Whether an expression computes on the device: its result lives there, or it runs a Module."""
+        if isinstance(expr, ast.Name):
+            return self._is_device_name(expr)
+        if isinstance(expr, _NEVER_DEVICE):
+            return False
+        if isinstance(expr, ast.Tuple | ast.List):
+            return bool(expr.elts) and isinstance(expr, ast.Tuple) and all(self.on_device(e) for e in expr.elts)
+        if is_device(self.env.kind(expr)):
+            return True
+        operands = [expr.left, expr.right] if isinstance(expr, ast.BinOp) else []
+        if isinstance(expr, ast.Compare) and is_simple_comparison(expr):
+            operands = [expr.left, *expr.comparators]
+        if isinstance(expr, ast.UnaryOp) and not isinstance(expr.op, ast.Not):
+            operands = [expr.operand]
+        if isinstance(expr, ast.Subscript):
+            operands = [expr.value]
+        if isinstance(expr, ast.Call) and isinstance(expr.func, ast.Attribute):
+            attr = expr.func.attr
+            return (attr in library.ARRAY_METHODS and self.on_device(expr.func.value)) or self.is_heavy_call(expr)
+        return any(self.on_device(o) for o in operands) or (isinstance(expr, ast.Call) and self.is_heavy_call(expr))
+
+    def _is_device_name(self, name: ast.Name) -> bool:
+        if self.env.is_local(name):
+            return False
+        return is_device(self.env.read(name.id, name).kind)
+
+    def unmappable(self, value: Value, at: ast.AST) -> Blocker | None:
+        if value.mappable:
+            return None
+        name = value.name
+        if value.origin == "item":
+            return Blocker("index-as-python", at, f"the loop index `{name}` is used as a Python value")
+        if value.origin == "carried":
+            if self._is_state(value, at):
+                return Blocker("stateful-module", at, f"`{name}` is an eqx.nn.State that goes from item to item")
+            if isinstance(value.kind, Array) and value.kind.is_key:
+                return Blocker("prng-order", at, f"the key `{name}` goes from item to item and cannot be scanned")
+            return Blocker("carried-state", at, f"`{name}` carries a value from one item to the next")
+        return self._blame(value, at)
+
+    def _is_state(self, value: Value, at: ast.AST) -> bool:
+        infer = self.env.effects.inference
+        scope = infer.scope_binding(value.name, at, self.env.module)
+        bindings = scope.bindings[value.name] if scope else []
+        return any(_is_state(infer.bound(b, self.env.module)) for b in bindings if b.how != "def")
+
+    def _blame(self, value: Value, at: ast.AST) -> Blocker:
+        """Why a value of a host statement is on the host, in terms of the statement that makes it."""
+        maker = value.maker
+        assert maker is not None
+        for used in maker.uses.values():
+            if used.origin == "carried":
+                return Blocker("carried-state", at, f"`{value.name}` depends on `{used.name}` of the item before")
+        for call in calls(maker.statement):
+            for hazard in self.env.effects.of_call(call, self.env.module):
+                if hazard.reason in ("host-effect", "host-arithmetic", "unresolved-callee"):
+                    message = f"`{value.name}` feeds the computation and is made on the host: {hazard.what}"
+                    return Blocker(hazard.reason, at, message)
+        return Blocker("host-arithmetic", at, f"`{value.name}` feeds the computation and is computed on the host")
+
+    def blocker(self, expr: ast.expr) -> Blocker | None:
+        """Why `expr` cannot be computed for all items in one trace; None where it can."""
+        if isinstance(expr, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call) and isinstance(
+            self.env.kind(expr), NdArray
+        ):
+            return Blocker("host-arithmetic", expr, f"`{ast.unparse(expr)}` is numpy arithmetic; use jax.numpy for it")
+        match expr:
+            case ast.Constant():
+                return None
+            case ast.Name():
+                if self.env.is_local(expr):
+                    return None
+                return self.unmappable(self.env.read(expr.id, expr), expr)
+            case ast.Attribute(value=value):
+                return self.blocker(value)
+            case ast.Subscript():
+                return self._subscript_blocker(expr)
+            case ast.BinOp(left=left, right=right):
+                return self.blocker(left) or self.blocker(right)
+            case ast.UnaryOp(op=op, operand=operand) if not isinstance(op, ast.Not):
+                return self.blocker(operand)
+            case ast.Compare(left=left, comparators=[right]) if is_simple_comparison(expr):
+                return self.blocker(left) or self.blocker(right)
+            case ast.Tuple(elts=elts) | ast.List(elts=elts):
+                return next((b for e in elts if (b := self.blocker(e))), None)
+            case ast.Slice(lower=lower, upper=upper, step=step):
+                return next((b for e in (lower, upper, step) if e is not None and (b := self.blocker(e))), None)
+            case ast.Lambda(body=inner):
+                return self.blocker(inner)
+            case ast.Call():
+                return self._call_blocker(expr)
+        return Blocker("host-effect", expr, f"`{ast.unparse(expr)}` is Python control flow that a trace cannot follow")
+
+    def _call_blocker(self, call: ast.Call) -> Blocker | None:
+        if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+            return Blocker("unresolved-callee", call, f"`{ast.unparse(call)}` unpacks its arguments")
+        hazards = self._hazards(call)
+        if not any(h.reason == "stateful-module" for h in hazards):  # else said first: it explains the carried state
+            inner = self._operand_blocker(call)
+            if inner is not None:
+                return inner
+        if hazards:
+            first = hazards[0]
+            here = first.path == self.env.module.document.path and first.line == call.lineno
+            where = "" if here else f" ({first.path}:{first.line})"
+            return Blocker(first.reason, call, f"`{ast.unparse(call.func)}` cannot be batched: {first.what}{where}")
+        return None
+
+    def _operand_blocker(self, call: ast.Call) -> Blocker | None:
+        for value in [*call.args, *[k.value for k in call.keywords]]:
+            inner = self.blocker(value)
+            if inner is not None:
+                return inner
+        if isinstance(call.func, ast.Attribute) and self._has_receiver(call.func):
+            inner = self.blocker(call.func.value)
+            if inner is not None:
+                return inner
+        elif isinstance(call.func, ast.Name):
+            inner = self.unmappable(self.env.read(call.func.id, call.func), call.func)
+            if inner is not None:
+                return inner
+        elif not isinstance(call.func, ast.Attribute):
+            inner = self.blocker(call.func)
+            if inner is not None:
+                return inner
+        holder = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        own = [n for n in loads(call.func) if not self.env.is_local(n)]
+        if any(self.env.read(n.id, n).origin == "item" for n in own) and not self.on_device(holder):
+            message = f"`{ast.unparse(call.func)}` may be another Module for every item, with other static fields"
+            return Blocker("static-leaves-differ", call, message)
+        return None
+
+    def _hazards(self, call: ast.Call) -> tuple[Hazard, ...]:
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.expr):
+            held = self.on_device(call.func.value)
+            unresolved = not isinstance(self.env.kind(call.func), Routine)
+            if held and unresolved and call.func.attr in library.ARRAY_METHODS:
+                return ()
+        return self.env.effects.of_call(call, self.env.module)
+
+    def _has_receiver(self, func: ast.Attribute) -> bool:
+        return self.env.effects.inference.dotted(func, self.env.module) is None
+
+    def _subscript_blocker(self, expr: ast.Subscript) -> Blocker | None:
+        item = self._item_read(expr)
+        if item is not None:
+            self.env.body.item_reads[expr] = item
+            return None
+        base = self.blocker(expr.value)
+        if base is not None:
+            return base
+        match expr.slice:
+            case ast.Name(id=name):
+                index = self.env.read(name, expr.slice)
+                if index.twin is not None:
+                    return None
+                if index.origin == "item" and index.stream is not None and index.stream.source is None:
+                    return Blocker("slice-bounds", expr, f"`{ast.unparse(expr)}` may have other items than the loop")
+            case ast.Slice() | ast.BinOp():
+                names = {n.id for n in ast.walk(expr.slice) if isinstance(n, ast.Name)}
+                if any(self.env.read(n, expr).origin == "item" for n in names):
+                    return Blocker("slice-bounds", expr, f"`{ast.unparse(expr)}` is a window whose bounds are computed")
+        return self.blocker(expr.slice)
+
+    def _item_read(self, expr: ast.Subscript) -> Value | None:
+        """`xs[i]` with the loop's own index over `range(len(xs))` or enumerate(xs): the item of xs."""
+        if not isinstance(expr.slice, ast.Name) or not isinstance(expr.value, ast.Name | ast.Attribute):
+            return None
+        index = self.env.body.env.get(expr.slice.id)
+        if index is None or index.stream is None or index.stream.source is not None:
+            return None
+        path = ast.unparse(expr.value)
+        if path not in self._counted():
+            return None
+        known = next((v for v in self.env.body.item_reads.values() if v.stream and v.name == path), None)
+        if known is not None:
+            return known
+        kind = self.env.kind(expr.value)
+        stream = Stream(path, expr.value, kind, assumed=kind == UNKNOWN or item_of(kind) == UNKNOWN)
+        return Value(path, "item", self.env.kind_of_item(stream), True, stream=stream)
+
+    def _counted(self) -> set[str]:
+        """The sources whose length is the trip count by construction."""
+        _, iterable = header(self.env.loop)
+        found = {ast.unparse(s.source) for s in self.env.streams if s.source is not None}
+        for call in ast.walk(iterable):
+            match call:
+                case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[counted])]):
+                    found.add(ast.unparse(counted))
+        return found
+
+
+def _is_state(kind: Kind) -> bool:
+    cls = getattr(kind, "cls", None)
+    return isinstance(cls, str) and library.role(cls) is Role.STATE

@@ -1,0 +1,82 @@
+"""Kinds of parameters: what annotations promise and what the project's calls pass."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from jitmod.analysis.reaching import reaching
+from jitmod.analysis.values import (
+    UNKNOWN,
+    Array,
+    ClassRef,
+    Instance,
+    Kind,
+    Mapping,
+    Sequence,
+    joined,
+    with_length_token,
+)
+from jitmod.source.project import Function, SourceModule
+from jitmod.source.scopes import Binding
+from jitmod.source.signatures import argument, default_of, is_classmethod, is_static
+
+if TYPE_CHECKING:
+    from jitmod.analysis.infer import Inference
+
+
+def parameter(binding: Binding, module: SourceModule, infer: Inference) -> Kind:
+    """The kind of a parameter: by its annotation, as `self`, or by what the project's calls pass."""
+    arg = binding.node
+    assert isinstance(arg, ast.arg)
+    scope = module.scopes[next(a for a in module.ancestors(arg) if a in module.scopes and a is not arg)]
+    function = module.functions.get(scope.node)
+    if function is None:
+        return UNKNOWN
+    promised = infer.annotation(arg.annotation, module) if arg.annotation is not None else None
+    if promised is not None and not isinstance(promised, Sequence | Mapping):
+        at_sites = _from_call_sites(function, arg, infer)
+        return at_sites if isinstance(promised, Array) and isinstance(at_sites, Array) else promised
+    if function.owner is not None and function.parameters[0] is arg and not is_static(function):
+        return ClassRef(function.owner) if is_classmethod(function) else Instance(function.owner)
+    found = _from_call_sites(function, arg, infer)
+    return found if found != UNKNOWN else promised or UNKNOWN
+
+
+def _from_call_sites(function: Function, arg: ast.arg, infer: Inference) -> Kind:
+    """What the project's calls pass for `arg`: all that say something must agree."""
+    kinds: list[Kind] = []
+    for module, call in call_sites(function, infer):
+        value = argument(function, call, arg.arg)
+        if value is None or _is_open(value, module, infer):
+            continue  # handed through from outside of what can be seen: it says nothing
+        found = infer.kind(value, module)
+        kinds.append(found if value is default_of(function, arg) else with_length_token(found, None))
+    return joined(kinds)
+
+
+def _is_open(value: ast.expr, module: SourceModule, infer: Inference, depth: int = 4) -> bool:
+    """Whether a value is a parameter that no visible call gives anything."""
+    scope = infer.scope_binding(value.id, value, module) if isinstance(value, ast.Name) else None
+    if scope is None or not isinstance(value, ast.Name) or depth == 0:
+        return False
+    bindings = reaching(value.id, value, scope)
+    if not bindings or any(b.how != "param" or getattr(b.node, "annotation", None) for b in bindings):
+        return False
+    function = module.functions.get(scope.node)
+    if function is None or (function.owner is not None and function.parameters[0].arg == value.id):
+        return False
+    passed = [(m, argument(function, c, value.id)) for m, c in call_sites(function, infer)]
+    return all(v is None or _is_open(v, m, infer, depth - 1) for m, v in passed)
+
+
+def call_sites(function: Function, infer: Inference) -> list[tuple[SourceModule, ast.Call]]:
+    """The calls of the project that resolve to `function`."""
+    if isinstance(function.node, ast.Lambda):
+        return []
+    name = function.owner.node.name if function.owner and function.node.name == "__init__" else function.node.name
+    found: list[tuple[SourceModule, ast.Call]] = []
+    for module, call in infer.project.calls.get(name, ()):
+        if infer.target(infer.kind(call.func, module)) is function:
+            found.append((module, call))
+    return found

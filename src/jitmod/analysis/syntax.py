@@ -1,0 +1,97 @@
+"""Small questions about syntax that the analyses share."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from jitmod.source.project import SourceModule
+
+
+def names_of_target(target: ast.expr) -> tuple[str, ...] | None:
+    """The names of a plain target, or of a flat tuple of them; None for other targets."""
+    match target:
+        case ast.Name(id=name):
+            return (name,)
+        case ast.Tuple(elts=elts) if all(isinstance(e, ast.Name) for e in elts):
+            return tuple(e.id for e in elts if isinstance(e, ast.Name))
+    return None
+
+
+def target_of(statement: ast.stmt) -> ast.expr:
+    """The target of an augmented assignment."""
+    assert isinstance(statement, ast.AugAssign)
+    return statement.target
+
+
+def loads(root: ast.AST) -> Iterator[ast.Name]:
+    """The names that are read below a node; an augmented assignment reads its target."""
+    for node in ast.walk(root):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            yield node.target
+
+
+def stored(statement: ast.stmt) -> list[str]:
+    """The names that a statement binds."""
+    names = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    defs = [n.name for n in ast.walk(statement) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    return list(dict.fromkeys([*names, *defs]))
+
+
+def calls(root: ast.AST) -> Iterator[ast.Call]:
+    """The calls below a node."""
+    return (n for n in ast.walk(root) if isinstance(n, ast.Call))
+
+
+def between(node: ast.AST, outer: ast.AST, module: SourceModule) -> Iterator[ast.AST]:
+    """The nodes around `node` up to and including `outer`."""
+    if node is outer:
+        return
+    for parent in module.ancestors(node):
+        yield parent
+        if parent is outer:
+            return
+
+
+def is_simple_comparison(expr: ast.Compare) -> bool:
+    """One comparison of values, not of identity or membership."""
+    simple = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+    return len(expr.ops) == 1 and isinstance(expr.ops[0], simple)
+
+
+def unconditional(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement that are evaluated once in every iteration, in order."""
+    match statement:
+        case ast.Expr(value=value) | ast.Assign(value=value) | ast.AugAssign(value=value):
+            yield value
+        case ast.AnnAssign(value=ast.expr() as value):
+            yield value
+        case ast.If(test=test) | ast.Assert(test=test):
+            yield test
+        case ast.For(iter=iterable):
+            yield iterable
+
+
+def strict_children(expr: ast.expr) -> Iterator[ast.expr]:
+    """The parts of an expression that are always evaluated with it."""
+    match expr:
+        case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return
+        case ast.BoolOp(values=[first, *_]):
+            yield first
+        case ast.IfExp(test=test):
+            yield test
+        case ast.Compare(left=left, comparators=comparators):
+            yield left
+            yield comparators[0]
+        case ast.Call(func=func, args=args, keywords=keywords):
+            if not isinstance(func, ast.Name):
+                yield func
+            yield from args
+            yield from (k.value for k in keywords)
+        case _:
+            for child in ast.iter_child_nodes(expr):
+                if isinstance(child, ast.expr):
+                    yield child
