@@ -73,7 +73,7 @@ def check_heap(loop: Loop, body: Body, used: tuple[Stream, ...], effects: Effect
             reads.append((path_of(stream.source), stream.source))
     for read, _ in reads:
         for touch in changed:
-            if touch.path and touch.hits(read):
+            if read and touch.path and touch.hits(read):
                 raise _conflict(read, touch)
 
 

@@ -51,6 +51,7 @@ class LoopPlan:
     """What becomes of a loop.
 
     `streams` are those that the map piece reads; `bounded_elsewhere`: another one, in a zip, may end the loop earlier.
+    `sources` are the iterables of all streams, as written.
     """
 
     loop: Loop
@@ -62,6 +63,7 @@ class LoopPlan:
     collectors: tuple[Collector, ...]
     live_keys: tuple[str, ...]
     bounded_elsewhere: bool
+    sources: tuple[ast.expr, ...]
     assumptions: tuple[Assumption, ...]
     heavy: ast.Call
 
@@ -118,14 +120,16 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
     emits = _emits(body, collectors, loop)
     live = check_live_outs(loop, body, scanned)
     if not emits and not collectors:
-        raise Unplannable("unresolved-callee", heavy, f"nothing reads what `{ast.unparse(heavy.func)}` returns")
+        what = f"nothing reads what `{ast.unparse(heavy.func)}` returns: a warm-up or a benchmark"
+        raise Unplannable("timing-loop", heavy, what)
     check_clock(loop, body, infer)
     check_try_around(loop, infer)
     if not collectors or any(c.init is None for c in collectors):
         check_try_at_calls(loop, infer)
     trip = Trip(tuple(s.source for s in used if s.source is not None), next((s.length for s in used if s.length), None))
+    iterables = tuple(dict.fromkeys(s.source for s in found if s.source is not None))
     return LoopPlan(
-        loop, body, pieces, used, trip, emits, collectors, live, bounded, _assumptions(used), heavy
+        loop, body, pieces, used, trip, emits, collectors, live, bounded, iterables, _assumptions(used), heavy
     )
 
 

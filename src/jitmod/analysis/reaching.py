@@ -34,9 +34,10 @@ def reaching(name: str, use: ast.AST, scope: Scope) -> list[Binding]:
                 if here and isinstance(statement, ast.If) and _both_arms(statement, here, inside):
                     return found
         if isinstance(parent, _LOOPS) and block is not None:
+            targets = [b for b in bindings if b.node is parent and b.how == "item"]
+            if block is parent.body and targets:
+                return found + targets  # bound anew in every iteration
             found += [b for b in bindings if parent in inside[b] and b not in found]
-            if block is parent.body and any(b.node is parent and b.how == "item" for b in bindings):
-                return found
         if parent is scope.node:
             break
         node = parent

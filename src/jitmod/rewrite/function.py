@@ -56,6 +56,7 @@ class Compiled:
     parameters: list[Parameter] = field(default_factory=list)
     names: dict[Value, str] = field(default_factory=dict)
     renamed: dict[ast.expr, str] = field(default_factory=dict)
+    hoisted: dict[ast.expr, str] = field(default_factory=dict)  # iterables that get a name before the loop
     name: str = ""
     definition: str = ""
 
@@ -292,8 +293,8 @@ class Compiled:
     def _source(self, stream: Stream, stacks: list[str]) -> str:
         """The text, inside the function, of the array that holds a stream's items; lists are stacked first."""
         assert stream.source is not None
-        text = self.document.text(stream.source)
-        wish = text.rpartition(".")[2].lstrip("_") if is_path(stream.source) else plural(stream.name)
+        text = self.hoisted.get(stream.source) or self.document.text(stream.source)
+        wish = text.rpartition(".")[2].lstrip("_") if text.replace(".", "_").isidentifier() else plural(stream.name)
         wish = wish.lower() if wish.isupper() else wish
         if isinstance(stream.kind, Array | NdArray):
             return self._parameter(text, wish, self._annotation(stream.source))

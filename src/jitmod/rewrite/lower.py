@@ -44,10 +44,23 @@ class Lowering:
 
     def edits(self) -> tuple[Edit, ...]:
         """The edits that put the plan into effect. Raises `Unplannable`."""
+        if isinstance(self.plan.loop.node, ast.For):
+            self._hoist()
         self.function.build()
         user = self._comprehension() if isinstance(self.plan.loop.node, ast.ListComp) else self._statement()
         at = self.function.place()
         return (*self.function.imports.edits(), Edit(at, at, self.function.definition), *user)
+
+    def _hoist(self) -> None:
+        """Give iterables that are computed in the header a name, since the call and the loop both need them."""
+        for source in self.plan.sources:
+            if not is_path(source):
+                wish = plural(next((s.name for s in self.plan.streams if s.source is source), "item"))
+                self.function.hoisted[source] = self.function.namer.fresh(wish)
+
+    def _hoisted_lines(self) -> str:
+        named = self.function.hoisted.items()
+        return "".join(f"{name} = {self.document.text(source)}\n{self.indent}" for source, name in named)
 
     def _count(self) -> str | None:
         """The text that is false where there are no items; None where there are some for certain."""
@@ -56,6 +69,8 @@ class Lowering:
             return None
         source = self.plan.streams[0].source
         assert source is not None
+        if source in self.function.hoisted:
+            return f"len({self.function.hoisted[source]})"
         if not is_path(source):
             message = f"`{ast.unparse(source)}` may give no items and is written in the loop; give it a name first"
             raise Unplannable("may-be-empty", source, message)
@@ -122,9 +137,6 @@ class Lowering:
         loop = self.plan.loop
         if self.document.indent(loop.body[0]) is None:
             raise Unplannable("unparsable", loop.node, "the loop's body stands on the line of its header")
-        if self.plan.live_keys and not self.plan.collectors:
-            name = self.plan.live_keys[0]
-            raise Unplannable("prng-order", loop.node, f"the key `{name}` is read after a loop that keeps host work")
         return tuple(self._collected() if self.plan.collectors else self._remaining_loop())
 
     def _collected(self) -> list[Edit]:
@@ -140,7 +152,7 @@ class Lowering:
         """`return jnp.stack(ys)` right behind the loop: the call takes its place, loop and list go."""
         block = block_of(self.plan.loop)
         index = block.index(self.plan.loop.statement)
-        if len(collector.folds) != 1 or index + 1 == len(block) or self._comments():
+        if len(collector.folds) != 1 or index + 1 == len(block) or self._comments() or self.function.hoisted:
             return None
         (fold,) = collector.folds
         following = block[index + 1]
@@ -203,10 +215,9 @@ class Lowering:
         pulled = [a for a, e in zip(arrays, emits, strict=True) if e.pulled]
         call = self.function.call()
         get = self.function.imports.refer("jax.device_get") if pulled else ""
-        if pulled == arrays:
-            call = f"{get}({call})"
-        lines = [f"{', '.join(arrays)} = {call}"]
-        if pulled and pulled != arrays:
+        whole = pulled == arrays and not self.plan.live_keys
+        lines = [f"{', '.join([*arrays, *self.plan.live_keys])} = {f'{get}({call})' if whole else call}"]
+        if pulled and not whole:
             argument = pulled[0] if len(pulled) == 1 else f"({', '.join(pulled)})"
             lines.append(f"{', '.join(pulled)} = {get}({argument})")
         if count:
@@ -214,7 +225,7 @@ class Lowering:
             inner = f"\n{indent}{step}"
             lines = [f"{', '.join(arrays)} = {empties}", f"if {count}:{inner}{inner.join(lines)}"]
         bound, sources = self._header(names, arrays)
-        before = "".join(f"{line}\n{indent}" for line in lines)
+        before = self._hoisted_lines() + "".join(f"{line}\n{indent}" for line in lines)
         start = self.document.span(loop.node)[0]
         end = self.document.span(loop.node.iter)[1]
         edits = [Edit(start, end, f"{before}for {bound} in {sources}")]
@@ -243,9 +254,10 @@ class Lowering:
                 kept = [(e, p) for e, p in zip(elts, parts, strict=True) if ast.unparse(p) not in mapped
                         or {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} & needed]  # fmt: skip
                 bound = ", ".join(self._grouped(e) for e, _ in kept)
-                sources = ", ".join(self.document.text(p) for _, p in kept)
+                sources = ", ".join(splice(self.document, p, self.function.hoisted) for _, p in kept)
                 return f"{bound}, {results}", f"zip({sources}, {', '.join(arrays)})"
-        return f"{self._grouped(target)}, {results}", f"zip({self.document.text(iterable)}, {', '.join(arrays)})"
+        own = splice(self.document, iterable, self.function.hoisted)
+        return f"{self._grouped(target)}, {results}", f"zip({own}, {', '.join(arrays)})"
 
     def _grouped(self, target: ast.expr) -> str:
         text = self.document.text(target)
@@ -267,7 +279,7 @@ class Lowering:
     def _replaced(self, text: str) -> Edit:
         """The loop's statement with its comments above `text`."""
         above = "".join(f"{comment}\n{self.indent}" for comment in self._comments())
-        return Edit(*self.document.span(self.plan.loop.statement), above + text)
+        return Edit(*self.document.span(self.plan.loop.statement), above + self._hoisted_lines() + text)
 
     def _removed(self, statement: ast.stmt, lines: tuple[int, int] | None = None) -> Edit:
         """A statement taken out with its lines."""
