@@ -41,6 +41,7 @@ from jitmod.analysis.plan import heavy_calls, plan
 from jitmod.analysis.values import Instance
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
+from jitmod.rewrite.edits import EditConflict, compose
 from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.lower import Lowering
@@ -208,6 +209,9 @@ def first_positive(net: Net, crops: jax.Array):
             knob = batch_size(heavy, loop, effects)
             function = Compiled(decided, effects, Imports(loop.module), namer, knob)
             edits = Lowering(decided, function).edits()
+            compose(document, Variant("", edits, (knob,)).realise({}))
+        except EditConflict as conflict:
+            return Refusal(self.id, site, "unparsable", f"the loop's text cannot be edited safely: {conflict}")
         except Unplannable as why:
             line = getattr(why.node, "lineno", site.line)
             return Refusal(self.id, site, why.reason, f"{why.message} (line {line})")

@@ -85,7 +85,7 @@ def _generic(base: str | None, inner: ast.expr, module: SourceModule, infer: Inf
         case "dict" | "Dict" | "Mapping" if len(kinds) == 2:
             return Mapping(kinds[1])
         case "Iterator" | "Generator" | "Iterable":
-            return Iterator(kinds[0]) if last != "Iterable" else None
+            return Iterator(kinds[0])
         case "Optional" | "Annotated":
             return kinds[0] if kinds[0] != UNKNOWN else None
     return None

@@ -53,6 +53,9 @@ class Builder:
         self, statement: ast.stmt, value: ast.expr, targets: tuple[str, ...], also_reads: str = ""
     ) -> None:
         node = Node(statement, value, targets, whole=True, heavy=self.mappable.is_heavy(value))
+        if self.env.on_host & set(targets):
+            self._host_statement(statement)
+            return
         blocker = self.mappable.blocker(value)
         self.env.use_names(value, node)
         if also_reads:
@@ -83,6 +86,9 @@ class Builder:
                 raise Unplannable("guarded-work", call, message)
         self.env.use_names(statement, node)
         self.env.body.nodes.append(node)
+        if isinstance(statement, ast.If | ast.For | ast.While | ast.With | ast.Match):
+            for name in stored(statement):  # where it is not bound here, the name keeps what it had
+                node.flows[name] = self.env.read(name, statement)
         twin = self._twin(statement)
         for name in stored(statement):
             self.env.define(name, Number("int") if twin else self._stored_kind(statement), node, twin)
@@ -98,13 +104,12 @@ class Builder:
     def _twin(self, statement: ast.stmt) -> Value | None:
         """The device value behind `name = int(<device value>)`."""
         match statement:
-            case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Name(id="int"), args=[argument])):
+            case ast.Assign(
+                targets=[ast.Name()], value=ast.Call(func=ast.Name(id="int"), args=[ast.Call() as argument])
+            ) if self.mappable.is_index(argument):
                 for node in self.env.body.nodes:
                     if node.expr is argument and node.mappable:
                         return next(iter(node.makes.values()))
-                if isinstance(argument, ast.Name):
-                    value = self.env.read(argument.id, argument)
-                    return value if value.mappable and value.origin == "node" else None
         return None
 
     def _forbid(self, statement: ast.stmt) -> None:

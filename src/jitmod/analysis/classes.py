@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 from jitmod.analysis import library
 from jitmod.analysis.values import (
     UNKNOWN,
+    Array,
     ClassRef,
     Constant,
     Instance,
     Kind,
     Mapping,
     Record,
+    Routine,
     Sequence,
+    Transformed,
     joined,
     unpacked,
 )
@@ -73,6 +76,10 @@ class Classes:
     def subclasses(self, cls: Class) -> list[Class]:
         return [c for c in self.inference.project.classes if c is not cls and cls in self.lineage(c)]
 
+    def declared(self, cls: Class) -> list[str]:
+        """The annotated names of the class's own body: its fields, in order."""
+        return [s.target.id for s in cls.node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
+
     def field_values(self, cls: Class, name: str) -> Iterator[tuple[SourceModule, ast.expr, tuple[int, ...]]]:
         """Every expression of the project that becomes the field `name` of an instance of `cls`."""
         for current in self.lineage(cls):
@@ -84,7 +91,7 @@ class Classes:
                             case ast.Attribute(value=ast.Name(id=base), attr=attr) if base == owner and attr == name:
                                 yield current.module, value, path
         if self.method(cls, "__init__") is None:
-            order = [n for c in reversed(self.lineage(cls)) for n in _declared(c)]
+            order = [n for c in reversed(self.lineage(cls)) for n in self.declared(c)]
             for module, call in self.inference.project.calls.get(cls.node.name, ()):
                 if self.inference.kind(call.func, module) == ClassRef(cls):
                     keywords = {k.arg: k.value for k in call.keywords}
@@ -119,12 +126,27 @@ class Classes:
                 match statement:
                     case ast.AnnAssign(target=ast.Name(id=declared)) if declared == name and promised is None:
                         promised = self.inference.annotation(statement.annotation, current.module)
-        if promised is not None and not isinstance(promised, Sequence | Mapping | Record):
-            return promised
         values = list(self.field_values(cls, name))
+        if promised is not None and not isinstance(promised, Sequence | Mapping | Record):
+            given = [unpacked(self.inference.kind(value, module), path) for module, value, path in values]
+            contradicted = isinstance(promised, Array) and any(isinstance(k, Sequence | Record) for k in given)
+            return UNKNOWN if contradicted else promised
         kinds = [unpacked(self.inference.kind(value, module), path) for module, value, path in values]
         found = joined([k for k in kinds if k != Constant()] or kinds)
+        if isinstance(found, Routine | Transformed) and self._escapes(cls):
+            return UNKNOWN  # built where it cannot be seen, perhaps with another function
         return found if found != UNKNOWN else promised or UNKNOWN
+
+    def _escapes(self, cls: Class) -> bool:
+        """Whether the class is handed to somebody as a value."""
+        for module in self.inference.project.by_path.values():
+            for node in ast.walk(module.document.tree):
+                if isinstance(node, ast.Name) and node.id == cls.node.name and isinstance(node.ctx, ast.Load):
+                    parent = module.parents[node]
+                    if isinstance(parent, ast.Call) and parent.func is not node:
+                        if self.inference.dotted(parent.func, module) not in ("isinstance", "issubclass", "super"):
+                            return True
+        return False
 
     def is_property(self, expr: ast.Attribute, module: SourceModule) -> bool:
         """Whether reading an attribute runs a method of a class of the project."""
@@ -146,7 +168,3 @@ def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, tuple[int,
                     yield target, value, ()
         case ast.AnnAssign(target=target, value=ast.expr() as value):
             yield target, value, ()
-
-
-def _declared(cls: Class) -> list[str]:
-    return [s.target.id for s in cls.node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]

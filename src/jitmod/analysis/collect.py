@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Loop
 from jitmod.analysis.ssa import Body, Node, Value
+from jitmod.analysis.values import Array
 from jitmod.source.scopes import Scope
 
 
@@ -53,7 +54,7 @@ def _collector(loop: Loop, node: Node, infer: Inference) -> Collector | None:
     if scope is None or not _is_list(scope, name, infer):
         return None
     init, uses = _fresh(loop, scope, name, receiver)
-    folds = tuple(c for u in uses if (c := _fold(u, loop, infer)) is not None)
+    folds = tuple(c for u in uses if (c := _fold(u, loop, infer)) is not None) if isinstance(value.kind, Array) else ()
     whole = init is not None and bool(uses) and len(folds) == len(uses)
     return Collector(name, node, value, init, folds if whole else ())
 
@@ -79,7 +80,9 @@ def _fresh(loop: Loop, scope: Scope, name: str, receiver: ast.Name) -> tuple[ast
     (first, *others) = scope.bindings[name]
     block = block_of(loop)
     init = first.node
-    if others or not isinstance(init, ast.Assign | ast.AnnAssign) or init not in block:
+    alone = isinstance(init, ast.AnnAssign) or (isinstance(init, ast.Assign) and len(init.targets) == 1)
+    deleted = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Del) for n in ast.walk(scope.node))
+    if others or deleted or not alone or init not in block:
         return None, uses
     start, end = block.index(init), block.index(loop.statement)
     value: ast.expr | None = first.value

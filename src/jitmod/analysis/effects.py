@@ -9,10 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from jitmod.analysis import library
+from jitmod.analysis.frozen import Frozen
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.library import Role
+from jitmod.analysis.reaching import reaching
 from jitmod.analysis.values import (
     UNKNOWN,
     Array,
@@ -21,14 +24,17 @@ from jitmod.analysis.values import (
     Device,
     Instance,
     Kind,
+    Mapping,
     NdArray,
     Number,
+    Record,
     Routine,
+    Sequence,
     Transformed,
     is_device,
 )
+from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Class, Function, SourceModule
-from jitmod.source.scopes import Scope
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _STATIC_ATTRIBUTES = frozenset({"shape", "ndim", "size", "dtype", "weak_type", "__name__", "__class__"})
@@ -51,7 +57,11 @@ class Effects:
     inference: Inference
     _known: dict[Function, tuple[Hazard, ...]] = field(default_factory=dict)
     _active: set[Function] = field(default_factory=set)
-    _changed: frozenset[str] | None = None
+    _holding: set[str] = field(default_factory=set)
+
+    @cached_property
+    def frozen(self) -> Frozen:
+        return Frozen(self.inference)
 
     def of_function(self, function: Function) -> tuple[Hazard, ...]:
         """The hazards of tracing a call of `function`."""
@@ -83,6 +93,7 @@ class Effects:
         match callee:
             case Routine(Function() as function, receiver):
                 found = self.of_function(function)
+                found += tuple(self._hazard(r, call, module, what) for r, what in self.frozen.of_function(function))
                 if isinstance(receiver, Instance) and isinstance(receiver.cls, Class):
                     found += self._overrides(receiver.cls, function)
                 return found
@@ -95,14 +106,15 @@ class Effects:
                 if called is None and not infer.classes.subclasses(cls):
                     return (self._hazard("unresolved-callee", call, module, f"{cls.node.name} has no __call__"),)
                 own = self.of_function(called) if called else ()
-                return own + self._overrides(cls, called) + self._held(cls)
+                inside = self._held(cls) + self._spliced() + self._unhashable(cls, call, module)
+                return own + self._overrides(cls, called) + inside
             case ClassRef(Class() as cls):
                 init = infer.classes.method(cls, "__init__")
                 return self.of_function(init) if init else ()
             case Instance(str() as name) | ClassRef(str() as name):
                 if library.role(name) is Role.STATE:
                     return (self._hazard("stateful-module", call, module, f"{name.rpartition('.')[2]} keeps a state"),)
-                return ()
+                return self._held_by_library(name) + self._library_overrides(name) + self._spliced()
         if callee == UNKNOWN and isinstance(call.func, ast.Attribute) and _is_array_method(call.func):
             return ()
         return (self._hazard("unresolved-callee", call, module, f"`{ast.unparse(call.func)}` cannot be resolved"),)
@@ -140,6 +152,81 @@ class Effects:
                 found += self.of_callee(held, construction, module)
         return found
 
+    def _held_by_library(self, name: str) -> tuple[Hazard, ...]:
+        """Functions that the project puts into a library's Module, wherever it builds one of that class."""
+        if name not in library.HOLDERS or name in self._holding:
+            return ()
+        self._holding.add(name)
+        found: tuple[Hazard, ...] = ()
+        for holder in library.HOLDERS[name]:
+            for module, construction in self.inference.project.calls.get(holder.rpartition(".")[2], ()):
+                if self.inference.kind(construction.func, module) == ClassRef(holder):
+                    found += self.held_by(construction, module)
+        self._holding.discard(name)
+        return found
+
+    def _spliced(self) -> tuple[Hazard, ...]:
+        """Functions and Modules that `eqx.tree_at` puts into a Module somewhere in the project."""
+        if "tree_at" in self._holding:
+            return ()
+        self._holding.add("tree_at")
+        found: tuple[Hazard, ...] = ()
+        for module, call in self.inference.project.calls.get("tree_at", ()):
+            for value in call.args[2:3]:
+                kind = self.inference.kind(value, module)
+                if isinstance(kind, Routine | Transformed | Instance):
+                    found += self.of_callee(kind, call, module)
+        self._holding.discard("tree_at")
+        return found
+
+    def _library_overrides(self, name: str) -> tuple[Hazard, ...]:
+        """A value annotated with a library's class may be of a subclass that the project defines."""
+        found: tuple[Hazard, ...] = ()
+        for cls in self.inference.project.classes:
+            bases = [b for c in self.inference.classes.lineage(cls) for b in self.inference.classes.bases(c)]
+            if name in bases and "__call__" in cls.methods:
+                found += self.of_function(cls.methods["__call__"])
+        return found
+
+    def _unhashable(self, cls: Class, call: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
+        """Fields that a jit would have to hash and cannot."""
+        for current in self.inference.classes.lineage(cls):
+            for statement in current.node.body:
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    kind = self.inference.classes.field(cls, statement.target.id)
+                    if self._cannot_be_static(statement, kind, current):
+                        what = f"the field `{statement.target.id}` cannot be hashed"
+                        return (self._hazard("unhashable-static", statement, current.module, what),)
+        return ()
+
+    def _cannot_be_static(self, statement: ast.AnnAssign, kind: Kind, cls: Class) -> bool:
+        text = ast.unparse(statement.annotation)
+        static = statement.value is not None and "static=True" in ast.unparse(statement.value)
+        if text.partition("[")[0].rpartition(".")[2] in ("set", "Set", "bytearray", "MutableSet"):
+            return True
+        if static and (isinstance(kind, NdArray | Array | Sequence | Mapping) or "ndarray" in text or "Array" in text):
+            return not isinstance(kind, Record)
+        if not isinstance(kind, Instance) or isinstance(kind.cls, str) or self.inference.classes.is_module(kind.cls):
+            return False
+        decorators = [ast.unparse(d) for d in kind.cls.node.decorator_list]
+        dataclass_ = any("dataclass" in d for d in decorators)
+        hashable = any(w in d for d in decorators for w in ("frozen=True", "eq=False", "unsafe_hash=True"))
+        own_eq = "__eq__" in kind.cls.methods and "__hash__" not in kind.cls.methods
+        return (dataclass_ and not hashable) or own_eq
+
+    def changes_nothing(self, function: Function) -> bool:
+        """Whether calling a function changes no object that existed before, text and files aside."""
+        allowed = ("has a visible effect", "reads a computed value", "reads a value", "computes on the host",
+                   "branches in Python", "depends on values", "numpy arithmetic", "keeps a state",
+                   "a try could catch", "needs a computed value")  # fmt: skip
+        hazards = self.of_function(function)
+        return all(any(words in h.what for words in allowed) or h.reason == "batched-branch" for h in hazards)
+
+    def calls_cleanly(self, callee: Kind) -> bool:
+        """The same for calling a value of a Module's kind."""
+        target = self.inference.target(callee)
+        return not isinstance(target, Function) or self.changes_nothing(target)
+
     # -- one function ------------------------------------------------------------------------------------------------
 
     def _walk(self, function: Function) -> Iterator[Hazard]:
@@ -163,10 +250,24 @@ class Effects:
         module = function.module
         match node:
             case ast.Name(ctx=ast.Load()):
-                yield from self._of_global(node, module)
+                for reason, what in self.frozen.of_name(node, function):
+                    yield self._hazard(reason, node, module, what)
             case ast.Attribute(ctx=ast.Load()):
+                for reason, what in self.frozen.of_attribute(node, module):
+                    yield self._hazard(reason, node, module, what)
                 yield from self._of_attribute(node, module)
-            case ast.Subscript(slice=ast.Compare()) if not self.is_static(node.slice, module):
+            case ast.With(items=items):
+                for item in items:
+                    if not isinstance(item.context_expr, ast.Call):
+                        what = f"`with {ast.unparse(item.context_expr)}` may have an effect"
+                        yield self._hazard("unresolved-callee", item.context_expr, module, what)
+            case ast.Try(handlers=[_, *_]):
+                yield self._hazard("exception-order", node, module, "a try could catch what only a trace raises")
+            case ast.For(iter=iterable) | ast.comprehension(iter=iterable):
+                if isinstance(self.inference.kind(iterable, module), LazyIterator) and not isinstance(iterable, ast.Call):
+                    what = f"`{ast.unparse(iterable)}` is used up by iterating"
+                    yield self._hazard("host-effect", iterable, module, what)
+            case ast.Subscript(slice=index) if self._is_mask(index, module):
                 what = f"the shape of `{ast.unparse(node)}` depends on values"
                 yield self._hazard("ragged-items", node, module, what)
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
@@ -174,8 +275,11 @@ class Effects:
                     what = f"`{ast.unparse(test)}` branches in Python on a computed value"
                     yield self._hazard("batched-branch", node, module, what)
             case ast.BinOp(left=left, right=right):
-                for side in (left, right):
-                    kind = self.inference.kind(side, module)
+                kinds = [self.inference.kind(side, module) for side in (left, right)]
+                if any(isinstance(k, NdArray) for k in kinds) and all(isinstance(k, NdArray | Number) for k in kinds):
+                    what = f"`{ast.unparse(node)}` is numpy arithmetic"
+                    yield self._hazard("host-arithmetic", node, module, what)
+                for kind in kinds:
                     if isinstance(kind, Instance) and isinstance(kind.cls, Class):
                         what = f"`{ast.unparse(node)}` runs an operator of {kind.cls.node.name}"
                         yield self._hazard("unresolved-callee", node, module, what)
@@ -188,11 +292,25 @@ class Effects:
             case ast.Assign(targets=targets):
                 for target in targets:
                     yield from self._of_store(target, function)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                scope = module.scope_of(node).find(name)
+                given = [b for b in reaching(name, node.target, scope) if b.how == "param"] if scope else []
+                if given and not isinstance(self.inference.bound(given[0], module), Array | Number | Constant):
+                    what = f"`{name} {_operator(node)}= ...` may change the caller's object"
+                    yield self._hazard("inplace-ndarray", node, module, what)
             case ast.AugAssign(target=target) | ast.AnnAssign(target=target, value=ast.expr()):
                 yield from self._of_store(target, function)
             case ast.Delete(targets=targets):
                 for target in targets:
                     yield from self._of_store(target, function)
+
+    def _is_mask(self, index: ast.expr, module: SourceModule) -> bool:
+        """Whether an index is a boolean array: a comparison, or a name for one."""
+        if isinstance(index, ast.Name):
+            scope = self.inference.scope_binding(index.id, index, module)
+            values = [b.value for b in reaching(index.id, index, scope)] if scope and scope.parent else []
+            return any(isinstance(v, ast.Compare) and not self.is_static(v, module) for v in values)
+        return isinstance(index, ast.Compare) and not self.is_static(index, module)
 
     def _is_computed(self, test: ast.expr, module: SourceModule) -> bool:
         """Whether a condition is certain to depend on device values."""
@@ -203,40 +321,14 @@ class Effects:
                 return self._is_computed(operand, module)
             case ast.Compare(ops=ops) if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in ops):
                 return False
+            case ast.Compare(left=left, comparators=others):
+                if any(self._is_computed(e, module) for e in (left, *others)):
+                    return True
+            case ast.Subscript(value=ast.Name(id=name) as base):
+                scope = self.inference.scope_binding(name, base, module)
+                traced = scope is not None and any(b.how == "param" for b in scope.bindings[name])
+                return traced and not isinstance(self.inference.kind(base, module), Sequence | Record | Mapping)
         return is_device(self.inference.kind(test, module)) and not self.is_static(test, module)
-
-    def _of_global(self, name: ast.Name, module: SourceModule) -> Iterator[Hazard]:
-        """A module's variable that somebody changes would be frozen by a jit."""
-        scope = self.inference.scope_binding(name.id, name, module)
-        if scope is None or scope.parent is not None:
-            return
-        if all(b.how in ("import", "def", "class") for b in scope.bindings[name.id]):
-            return
-        if self.inference.comprehension_binding(name.id, name, module) is None and self.is_rebound(scope, name.id):
-            what = f"`{name.id}` is a variable of the module that is changed elsewhere"
-            yield self._hazard("rebound-global", name, module, what)
-
-    def is_rebound(self, scope: Scope, name: str) -> bool:
-        """Whether a module's variable is bound more than once, or changed in place or from outside anywhere."""
-        if len(scope.bindings[name]) > 1 or any(name in s.rebinds for s in scope.module.scopes.values()):
-            return True
-        return name in self._changed_names()
-
-    def _changed_names(self) -> frozenset[str]:
-        """Names that some statement of the project stores into (`X[k] = `, `m.X = `) or calls a mutating method on."""
-        if self._changed is None:
-            found: set[str] = set()
-            for module in self.inference.project.by_path.values():
-                for node in ast.walk(module.document.tree):
-                    match node:
-                        case ast.Attribute(value=ast.Name(id=base), attr=attr, ctx=ast.Store() | ast.Del()):
-                            found |= {base} if base in ("self", "cls") else {base, attr}
-                        case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
-                            found.add(getattr(value, "attr", getattr(value, "id", "")))
-                        case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in library.MUTATING_METHODS:
-                            found.add(getattr(value, "attr", getattr(value, "id", "")))
-            self._changed = frozenset(found)
-        return self._changed
 
     def _of_attribute(self, node: ast.Attribute, module: SourceModule) -> Iterator[Hazard]:
         """Reading a property runs it."""
@@ -286,6 +378,11 @@ class Effects:
             return self._of_method(name.partition(".")[2], receiver, call, module)
         match library.role(name):
             case Role.PURE | Role.STRUCTURE:
+                if name in ("min", "max", "sorted", "any", "all", "range", "round") and any(
+                    self._is_computed(a, module) for a in call.args
+                ):
+                    what = f"`{ast.unparse(call)}` needs a computed value in Python"
+                    return (self._hazard("scalar-needed-as-python", call, module, what),)
                 if name == "jax.lax.fori_loop" and not all(self.is_static(a, module) for a in call.args[:2]):
                     return (self._hazard("batched-branch", call, module, "fori_loop with a computed trip count"),)
                 if name in ("next", "iter", "id"):
@@ -374,6 +471,10 @@ def _is_array_method(func: ast.Attribute) -> bool:
 
 def _within(scope_node: ast.AST, function: Function, module: SourceModule) -> bool:
     return scope_node is function.node or function.node in module.ancestors(scope_node)
+
+
+def _operator(node: ast.AugAssign) -> str:
+    return {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}.get(type(node.op), "?")
 
 
 def _makes_container(value: ast.expr | None) -> bool:

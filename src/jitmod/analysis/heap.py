@@ -1,4 +1,8 @@
-"""Alias and escape: which objects a statement may change, and which lists a loop fills are known to nobody else."""
+"""Alias and escape: what a host statement may change, and whether the map piece reads it.
+
+Names say little about identity: two parameters may be one list, and a view shares its array. So a change of anything
+but a container made in this very function counts against everything mutable that is read.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +13,57 @@ from dataclasses import dataclass
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.library import Role
-from jitmod.analysis.values import Array, Constant, Device, Instance, Kind, Number, Routine, Transformed
+from jitmod.analysis.values import (
+    Array,
+    ClassRef,
+    Constant,
+    Device,
+    Instance,
+    Kind,
+    Namespace,
+    Number,
+    Routine,
+    Transformed,
+)
 from jitmod.source.project import Function, SourceModule
 
 Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Touch:
-    """A statement may change the object at `path` (a name, then attributes), or anything at all (empty path)."""
+class Read:
+    """The map piece reads the object at `path`: a name, then attributes.
+
+    `mutable`: the object can be changed in place. A path with attributes can also be bound anew.
+    """
 
     path: Path
+    mutable: bool
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A host statement may change something.
+
+    `how`: attribute (binds `name` anew on some object), content, append (content too, once in every iteration), anything.
+
+    `owner` is the local container that is changed, where it is known to be nobody else's.
+    """
+
+    how: str
     node: ast.AST
     what: str
+    name: str = ""
+    owner: str = ""
 
-    def hits(self, read: Path) -> bool:
-        """Whether what is read at `read` may be changed."""
-        n = min(len(self.path), len(read))
-        return self.path[:n] == read[:n]
+    def hits(self, read: Read) -> bool:
+        """Whether what is read may be changed."""
+        match self.how:
+            case "attribute":
+                return self.name in read.path[1:]
+            case "content" | "append":
+                return read.mutable and (not self.owner or self.owner == read.path[0])
+        return read.mutable or len(read.path) > 1
 
 
 def path_of(expr: ast.expr) -> Path:
@@ -36,7 +73,8 @@ def path_of(expr: ast.expr) -> Path:
             return (name,)
         case ast.Attribute(value=value, attr=attr):
             base = path_of(value)
-            return (*base, attr) if base and _is_plain(value) else base
+            plain = isinstance(value, ast.Name | ast.Attribute)
+            return (*base, attr) if base and plain else base
         case ast.Subscript(value=value) | ast.Starred(value=value):
             return path_of(value)
         case ast.Call(func=ast.Attribute(value=value)):
@@ -44,44 +82,60 @@ def path_of(expr: ast.expr) -> Path:
     return ()
 
 
-def _is_plain(expr: ast.expr) -> bool:
-    while isinstance(expr, ast.Attribute):
-        expr = expr.value
-    return isinstance(expr, ast.Name)
-
-
 def touches(statements: Iterable[ast.AST], module: SourceModule, effects: Effects) -> Iterator[Touch]:
     """What the given host statements may change."""
     for statement in statements:
         for node in ast.walk(statement):
             match node:
-                case ast.Attribute(ctx=ast.Store() | ast.Del()):
-                    yield Touch(path_of(node), node, f"`{ast.unparse(node)}` is assigned")
-                case ast.Subscript(ctx=ast.Store() | ast.Del()):
-                    yield Touch(path_of(node), node, f"`{ast.unparse(node)}` is assigned")
-                case ast.AugAssign(target=ast.Name(id=name)):
-                    yield Touch((name,), node, f"`{name}` may be changed in place")
+                case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()):
+                    yield Touch("attribute", node, f"`{ast.unparse(node)}` is assigned", attr)
+                case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
+                    what = f"`{ast.unparse(node)}` is assigned"
+                    yield Touch("content", node, what, owner=_own_container(value, module, effects))
+                case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):
+                    if not is_immutable(effects.inference.kind(target, module), effects):
+                        what = f"`{ast.unparse(target)}` may be changed in place"
+                        yield Touch("content", node, what, owner=_own_container(target, module, effects))
                 case ast.Call():
-                    yield from _call_touches(node, module, effects)
+                    yield from _call_touches(node, statement, module, effects)
 
 
-def _call_touches(call: ast.Call, module: SourceModule, effects: Effects) -> Iterator[Touch]:
+def _own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> str:
+    """The name of a list, dict or set that every binding makes anew in this function; else nothing."""
+    if not isinstance(expr, ast.Name):
+        return ""
+    scope = effects.inference.scope_binding(expr.id, expr, module)
+    if scope is None or scope.parent is None:
+        return ""
+    fresh = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+    for binding in scope.bindings[expr.id]:
+        value = binding.value
+        for index in binding.path:
+            value = value.elts[index] if isinstance(value, ast.Tuple) and index < len(value.elts) else None
+        if binding.how == "augment":
+            continue
+        called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+        if not isinstance(value, fresh) and called not in ("list", "dict", "set", "defaultdict", "deque", "Counter"):
+            return ""
+    return expr.id
+
+
+def _call_touches(
+    call: ast.Call, statement: ast.AST, module: SourceModule, effects: Effects
+) -> Iterator[Touch]:
     infer = effects.inference
     callee = infer.kind(call.func, module)
     written = ast.unparse(call.func)
     if isinstance(call.func, ast.Attribute) and call.func.attr in library.MUTATING_METHODS:
         receiver = infer.kind(call.func.value, module)
         if not isinstance(receiver, Array | Device) and not _is_update_of_array(call.func):
-            yield Touch(path_of(call.func.value), call, f"`{written}(...)` changes it")
+            owner = _own_container(call.func.value, module, effects)
+            always = isinstance(statement, ast.Expr) and statement.value is call and call.func.attr == "append"
+            how = "append" if always else "content"
+            yield Touch(how, call, f"`{written}(...)` changes it", owner=owner)
         return
-    if _is_benign(callee, effects):
-        return
-    for value in [*call.args, *[k.value for k in call.keywords]]:
-        for node in ast.walk(value):
-            if isinstance(node, ast.Name) and not is_immutable(infer.kind(node, module), effects):
-                yield Touch((node.id,), call, f"`{written}(...)` may change it")
-    if isinstance(call.func, ast.Attribute):
-        yield Touch(path_of(call.func.value), call, f"`{written}(...)` may change it")
+    if any(k.arg == "out" for k in call.keywords) or not _is_benign(callee, effects):
+        yield Touch("anything", call, f"`{written}(...)` may change it")
 
 
 def _is_update_of_array(func: ast.Attribute) -> bool:
@@ -90,26 +144,27 @@ def _is_update_of_array(func: ast.Attribute) -> bool:
 
 
 def _is_benign(callee: Kind, effects: Effects) -> bool:
-    """Whether a call changes none of the objects that it is given."""
+    """Whether a call changes nothing that existed before it, but for text, files and the like."""
     match callee:
         case Routine(Function() as function):
-            return not any("is changed" in h.what or h.reason == "unresolved-callee" or "changes an object" in h.what
-                           for h in effects.of_function(function))
+            return effects.changes_nothing(function)
         case Routine(str() as name, None):
-            return library.role(name) is not Role.UNKNOWN and not name.startswith("numpy.random.Generator")
-        case Routine(str()):
-            return True  # a method of an array or container that is not a mutating one
+            return library.role(name) is not Role.UNKNOWN and name not in library.IN_PLACE
+        case Routine(str() as name):
+            return not name.startswith("array.") or name.partition(".")[2] in library.ARRAY_ONLY_METHODS
         case Transformed(base, _):
             return _is_benign(base, effects)
         case Instance(cls):
-            return effects.inference.classes.is_module(cls)
+            return effects.inference.classes.is_module(cls) and effects.calls_cleanly(callee)
+        case ClassRef(str() as name):
+            return library.is_module_class(name)
     return False
 
 
 def is_immutable(kind: Kind, effects: Effects) -> bool:
     """Whether nothing can change a value of this kind in place."""
     match kind:
-        case Array() | Device() | Number() | Constant() | Routine() | Transformed():
+        case Array() | Device() | Number() | Constant() | Routine() | Transformed() | ClassRef() | Namespace():
             return True
         case Instance(cls):
             return effects.inference.classes.is_module(cls)

@@ -55,6 +55,8 @@ class Inference:
     project: Project
     _known: dict[ast.AST, Kind] = field(default_factory=dict)
     _active: set[object] = field(default_factory=set)
+    _provisional: dict[ast.AST, Kind] = field(default_factory=dict)
+    _sites: dict[Function, list[tuple[SourceModule, ast.Call]]] = field(default_factory=dict)
     cycles: int = 0
 
     @cached_property
@@ -68,9 +70,15 @@ class Inference:
             if not first:
                 return UNKNOWN
             before = self.cycles
+            if expr in self._provisional:
+                return self._provisional[expr]
             found = self._expression(expr, module)
-            if found != UNKNOWN or self.cycles == before:  # an answer cut short by a cycle is not the last word
+            if found != UNKNOWN or self.cycles == before:
                 self._known[expr] = found
+            else:
+                self._provisional[expr] = found  # cut short by a cycle: not the last word, but enough for this question
+            if len(self._active) == 1:
+                self._provisional.clear()
             return found
 
     @contextmanager
@@ -133,8 +141,42 @@ class Inference:
         scope = self.scope_binding(node.id, node, module)
         if scope is None:
             return self._library(node.id)
-        kinds = [self.bound(b, module) for b in reaching(node.id, node, scope)]
-        return self._as_stable(joined(kinds), scope, node.id)
+        reached = reaching(node.id, node, scope)
+        kept = [b for b in reached if not self._keeps_kind(b, module)] or reached
+        kind = self._as_stable(joined([self.bound(b, module) for b in kept]), scope, node.id)
+        return self._as_changed(kind, node.id, scope) if isinstance(kind, Sequence | Record) else kind
+
+    def _keeps_kind(self, binding: Binding, module: SourceModule) -> bool:
+        """`model = eqx.tree_at(where, model, new)`: the name stays what it was."""
+        match binding.value:
+            case ast.Call(func=func, args=args):
+                name = self.dotted(func, module)
+                position = 1 if name == "equinox.tree_at" else 0
+                keeps = ("equinox.tree_at", "equinox.nn.inference_mode", "equinox.tree_inference",
+                         "equinox.apply_updates")  # fmt: skip
+                same = len(args) > position and getattr(args[position], "id", None) == binding.name
+                return name in keeps and same
+        return False
+
+    def _as_changed(self, kind: Sequence | Record, name: str, scope: Scope) -> Kind:
+        """A list that its scope changes: what is appended joins in, length and likeness are forgotten."""
+        item, changed = item_of(kind), False
+        for parent in ast.walk(scope.node):
+            match parent:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=base), attr=attr), args=args) if base == name:
+                    if attr == "append" and len(args) == 1:
+                        added = self.kind(args[0], scope.module)
+                        item = added if not changed and isinstance(kind, Sequence) and kind.length in (0, "=0") else join(
+                            item, added
+                        )
+                        changed = True
+                    elif attr in library.MUTATING_METHODS:
+                        item, changed = UNKNOWN, True
+                case ast.Subscript(value=ast.Name(id=base), ctx=ast.Store() | ast.Del()) if base == name:
+                    item, changed = UNKNOWN, True
+                case ast.AugAssign(target=ast.Name(id=base)) if base == name:
+                    item, changed = UNKNOWN, True
+        return Sequence(item) if changed else kind
 
     def _as_stable(self, kind: Kind, scope: Scope, name: str) -> Kind:
         """A value of a module's top level that is bound once keeps its length from call to call."""
@@ -205,7 +247,13 @@ class Inference:
 
     def call_sites(self, function: Function) -> list[tuple[SourceModule, ast.Call]]:
         """The calls of the project that resolve to `function`."""
-        return call_sites(function, self)
+        if function not in self._sites:
+            before = self.cycles
+            found = call_sites(function, self)
+            if self.cycles != before:
+                return found
+            self._sites[function] = found
+        return self._sites[function]
 
     def annotation(self, node: ast.expr, module: SourceModule) -> Kind | None:
         """The kind that an annotation promises; None where it says nothing useful."""
@@ -287,7 +335,7 @@ class Inference:
                 if any(isinstance(e, ast.Starred) for e in elts):
                     return UNKNOWN
                 kinds = [self.kind(e, module) for e in elts]
-                return Record(tuple(kinds)) if kinds else Sequence(UNKNOWN, 0)
+                return Record(tuple(kinds), is_tuple=False) if kinds else Sequence(UNKNOWN, 0)
             case ast.Dict(values=values):
                 return Mapping(joined([self.kind(v, module) for v in values])) if values else Mapping(UNKNOWN)
             case ast.ListComp(elt=elt, generators=generators):
@@ -296,7 +344,8 @@ class Inference:
                 length = length_of(source) if whole else None
                 item = self.kind(elt, module)
                 alike = isinstance(source, Array | Range) or (isinstance(source, Sequence) and source.uniform)
-                return Sequence(item, length, uniform=alike and isinstance(item, Array) and not _has_branch(elt))
+                uniform = alike and isinstance(item, Array) and self._is_alike(elt, generators[0], module)
+                return Sequence(item, length, uniform)
             case ast.GeneratorExp(elt=elt):
                 return Iterator(self.kind(elt, module))
             case ast.DictComp(value=value):
@@ -304,6 +353,24 @@ class Inference:
             case ast.Lambda():
                 return Routine(module.functions[expr])
         return UNKNOWN
+
+    def _is_alike(self, elt: ast.expr, generator: ast.comprehension, module: SourceModule) -> bool:
+        """Whether the element of a comprehension has one shape and dtype whatever the item is."""
+        counts = isinstance(self.kind(generator.iter, module), Range)
+        for node in ast.walk(elt):
+            match node:
+                case ast.Call():
+                    name = self.dotted(node.func, module)
+                    if name is None or library.role(name) is not library.Role.PURE:
+                        return False
+                    shaped = not name.startswith("jax.random.") or ("fold" not in name and "ey" not in name)
+                    if counts and shaped and any(isinstance(a, ast.Name) for a in node.args):
+                        return False  # the position may be a shape
+                case ast.Subscript(value=value) if not isinstance(self.kind(value, module), Array):
+                    return False
+                case ast.IfExp() | ast.BoolOp() | ast.Lambda() | ast.ListComp() | ast.Starred() | ast.NamedExpr():
+                    return False
+        return True
 
     def _binary(self, left: Kind, right: Kind) -> Kind:
         kinds = (left, right)
@@ -375,6 +442,9 @@ class Inference:
                 if transform in library.JITS or transform in library.WRAPPERS:
                     inner = self._result(base, call, module)
                     return inner if inner != UNKNOWN else Device()
+                if transform in library.VMAPS:
+                    inner = self._result(base, call, module)
+                    return replace(inner, length=None) if isinstance(inner, Array) else Device()
                 if transform == "equinox.nn.make_with_state":
                     return Record((self._result(base, call, module), Instance("equinox.nn.State")))
                 return Device()
@@ -423,7 +493,3 @@ def _with_receiver(kind: Kind, receiver: Kind | None) -> Kind:
         case Transformed(base, transform):
             return Transformed(_with_receiver(base, receiver), transform)
     return kind
-
-
-def _has_branch(expr: ast.expr) -> bool:
-    return any(isinstance(n, ast.IfExp | ast.BoolOp) for n in ast.walk(expr))

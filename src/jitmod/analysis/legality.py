@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
+from itertools import takewhile
 
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.heap import Path, Touch, is_immutable, path_of, touches
+from jitmod.analysis.heap import Path, Read, Touch, is_immutable, path_of, touches
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.loops import Loop, Stream, Unplannable
 from jitmod.analysis.reaching import reaching
-from jitmod.analysis.ssa import Body
-from jitmod.analysis.values import Array
+from jitmod.analysis.ssa import Body, Node, Value
+from jitmod.analysis.values import Array, Instance, Kind, Record, Routine
+from jitmod.source.project import Class
 from jitmod.source.scopes import Scope
 
 
@@ -61,40 +64,44 @@ def _is_rebound_elsewhere(scope: Scope, name: str) -> bool:
 
 def check_heap(loop: Loop, body: Body, used: tuple[Stream, ...], effects: Effects) -> None:
     """What the map piece reads must not be changed by the host piece, which will run after it instead of in between."""
-    host = [n.statement for n in body.host_nodes()]
-    changed = list(touches(host, loop.module, effects))
-    reads: list[tuple[Path, ast.AST]] = []
+    changed = list(touches([n.statement for n in body.host_nodes()], loop.module, effects))
+    reads: list[Read] = []
     for node in body.mapped_nodes():
         for name, value in node.uses.items():
-            if value.origin == "invariant" and not is_immutable(value.kind, effects):
-                reads.append((_longest_path(name, loop), name))
-    for stream in used:
-        if stream.source is not None and not isinstance(stream.kind, Array):
-            reads.append((path_of(stream.source), stream.source))
-    for read, _ in reads:
-        for touch in changed:
-            if read and touch.path and touch.hits(read):
+            if value.origin in ("invariant", "item"):
+                kind, path = _object_read(name, value.kind, loop, effects)
+                reads.append(Read(path, not is_immutable(kind, effects)))
+    # a loop over a list to which every iteration appends never ends: such a list is another one
+    iterated = [touch for touch in changed if touch.how != "append"]
+    for read, touched in [
+        *((read, changed) for read in reads),
+        *((Read(path_of(s.source), True), iterated if isinstance(loop.node, ast.For) and s.name.isidentifier() else changed)
+          for s in used if s.source is not None and not isinstance(s.kind, Array)),
+    ]:  # fmt: skip
+        for touch in touched:
+            if read.path and touch.hits(read):
                 raise _conflict(read, touch)
 
 
-def _longest_path(name: ast.expr, loop: Loop) -> Path:
+def _object_read(name: ast.expr, kind: Kind, loop: Loop, effects: Effects) -> tuple[Kind, Path]:
+    """The object that a read comes down to: attributes of plain objects are followed, those of immutable ones not."""
     expr: ast.expr = name
-    for parent in loop.module.ancestors(name):
+    while not is_immutable(kind, effects):
+        parent = loop.module.parents.get(expr)
         if not isinstance(parent, ast.Attribute):
             break
-        expr = parent
-    return path_of(expr)
+        expr, kind = parent, effects.inference.kind(parent, loop.module)
+    return kind, path_of(expr)
 
 
-def _conflict(read: Path, touch: Touch) -> Unplannable:
-    written = ".".join(read)
-    if len(read) > 1 and read[0] == "self":
-        return Unplannable("mutable-self", touch.node, f"`{written}` is read by the computation and {touch.what}")
-    return Unplannable("may-alias", touch.node, f"`{written}` is read by the computation while {touch.what}")
+def _conflict(read: Read, touch: Touch) -> Unplannable:
+    written = ".".join(read.path)
+    reason = "mutable-self" if len(read.path) > 1 and read.path[0] == "self" else "may-alias"
+    return Unplannable(reason, touch.node, f"`{written}` is read by the computation while {touch.what}")
 
 
 _MESSAGE = "a try around it could observe which items were done when an error came"
-_CATCHING = ("contextlib.suppress", "pytest.raises", "warnings.catch_warnings", "pytest.warns")
+_CATCHING = frozenset({"contextlib.suppress", "pytest.raises", "warnings.catch_warnings", "pytest.warns"})
 
 
 def check_try_around(loop: Loop, infer: Inference) -> None:
@@ -111,10 +118,21 @@ def check_try_around(loop: Loop, infer: Inference) -> None:
                 if read & inside:
                     raise Unplannable("exception-order", node, _MESSAGE)
             case ast.With(items=items):
-                for item in items:
-                    call = item.context_expr
-                    if isinstance(call, ast.Call) and infer.dotted(call.func, loop.module) in _CATCHING:
-                        raise Unplannable("exception-order", node, _MESSAGE)
+                if any(_may_swallow(item.context_expr, loop, infer) for item in items):
+                    raise Unplannable("exception-order", node, f"{_MESSAGE} (a with statement may swallow errors)")
+
+
+def _may_swallow(manager: ast.expr, loop: Loop, infer: Inference) -> bool:
+    """Whether a context manager may keep an error from leaving the with statement."""
+    name = infer.dotted(manager.func, loop.module) if isinstance(manager, ast.Call) else None
+    if name is not None and isinstance(infer.kind(manager.func, loop.module), Routine):  # type: ignore[attr-defined]
+        return name in _CATCHING
+    kind = infer.kind(manager, loop.module)
+    if isinstance(kind, Instance) and isinstance(kind.cls, Class):
+        leave = infer.classes.method(kind.cls, "__exit__")
+        returns = [n.value for n in ast.walk(leave.node) if isinstance(n, ast.Return)] if leave else []
+        return any(r is not None and not (isinstance(r, ast.Constant) and not r.value) for r in returns)
+    return True
 
 
 def check_try_at_calls(loop: Loop, infer: Inference) -> None:
@@ -141,11 +159,13 @@ def check_clock(loop: Loop, body: Body, infer: Inference) -> None:
                 raise Unplannable("timing-loop", call, "the loop reads the clock: it measures single items")
 
 
-def check_live_outs(loop: Loop, body: Body, scanned: frozenset[str]) -> tuple[str, ...]:
+def check_live_outs(loop: Loop, body: Body, scanned: frozenset[str], infer: Inference) -> tuple[str, ...]:
     """Refuse where a name of the map piece is read after the loop; return the scanned keys that are."""
     if isinstance(loop.node, ast.ListComp):
         return ()
-    live = _live_outs(loop)
+    live = _live_outs(loop, infer)
+    if any(isinstance(node, ast.For | ast.While | ast.AsyncFor) for node in _within_function(loop)):
+        live |= set(body.carried)  # the next round of the outer loop begins with them
     host = {name for n in body.host_nodes() for name in n.makes}
     for name in sorted(live - host - scanned):
         message = f"`{name}` is read after the loop, and would be unbound there"
@@ -153,7 +173,7 @@ def check_live_outs(loop: Loop, body: Body, scanned: frozenset[str]) -> tuple[st
     return tuple(sorted(scanned & live))
 
 
-def _live_outs(loop: Loop) -> set[str]:
+def _live_outs(loop: Loop, infer: Inference) -> set[str]:
     """The names bound in the loop (targets included) that may be read after it."""
     scope = loop.module.scope_of(loop.node)
     inside = set(ast.walk(loop.node))
@@ -164,6 +184,40 @@ def _live_outs(loop: Loop) -> set[str]:
     everything = {n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     live = {name for name in bound if name in scope.rebinds}
     for use in everything - inside:
-        if use.id in bound and loop.module.scope_of(use).find(use.id) is scope:
+        if use.id not in bound or infer.comprehension_binding(use.id, use, loop.module) is not None:
+            continue
+        if loop.module.scope_of(use).find(use.id) is scope:
             live |= {use.id for b in reaching(use.id, use, scope) if b.node in inside}
     return live
+
+
+def _within_function(loop: Loop) -> list[ast.AST]:
+    """What stands around the loop in its own function."""
+    scope = loop.module.scope_of(loop.node)
+    return list(takewhile(lambda node: node is not scope.node, loop.module.ancestors(loop.node)))
+
+
+def check_results(values: Iterable[Value], at: ast.AST) -> None:
+    """What leaves the map piece must be arrays, or flat tuples of them: anything else would come back as another type."""
+    for value in values:
+        is_tuple = isinstance(value.kind, Record) and value.kind.is_tuple
+        parts = value.kind.items if isinstance(value.kind, Record) and is_tuple else (value.kind,)
+        if not parts or not all(isinstance(part, Array) for part in parts):
+            what = f"`{value.name}`" if value.name else "a result of the call"
+            message = f"it cannot be told that {what} is an array; annotate what the callee returns"
+            raise Unplannable("unknown-result", at, message)
+
+
+def check_keys(loop: Loop, body: Body, scan: tuple[Node, ...], scanned: frozenset[str], infer: Inference) -> None:
+    """Keys that go from item to item are read by their split alone; rbg keys draw otherwise when batched."""
+    keyed = bool(scan)
+    for node in body.nodes:
+        for value in node.uses.values():
+            keyed = keyed or (node.mappable and isinstance(value.kind, Array) and value.kind.is_key)
+            if node not in scan and value.origin == "carried" and value.name in scanned:
+                message = f"the key `{value.name}` is used before it is split"
+                raise Unplannable("prng-order", node.statement, message)
+            if not node.mappable and value.maker in scan and value.maker is not None:
+                raise Unplannable("prng-order", node.statement, f"the key `{value.name}` is read on the host")
+    if keyed and any(b"rbg" in d.source for d in infer.project.documents.values()):
+        raise Unplannable("prng-order", loop.node, "the project uses rbg keys, whose draws change under vmap")

@@ -120,6 +120,14 @@ ARRAY_ONLY_METHODS = frozenset(
         "ravel", "swapaxes", "dot", "cumsum", "cumprod", "max", "min", "prod", "clip", "conj", "argsort", "repeat",
     }
 )  # fmt: skip
+# library functions that change an argument
+IN_PLACE = frozenset(
+    {
+        "setattr", "delattr", "exec", "eval", "next", "numpy.copyto", "numpy.put", "numpy.place", "numpy.putmask",
+        "numpy.fill_diagonal", "numpy.put_along_axis", "numpy.random.shuffle", "random.shuffle", "numpy.add.at",
+        "numpy.subtract.at", "numpy.multiply.at", "heapq.heappush", "heapq.heappop", "heapq.heapify",
+    }
+)  # fmt: skip
 PULL_METHODS = frozenset(
     {"item", "tolist", "block_until_ready", "copy_to_host_async", "__array__", "tobytes", "addressable_data"}
 )
@@ -167,10 +175,16 @@ _DEVICE_PREFIXES = ("jax.lax.", "jax.tree.", "jax.tree_util.", "optax.", "equino
                     "equinox.apply_updates", "jax.numpy.linalg.", "jax.scipy.", "jax.jvp", "jax.vjp")  # fmt: skip
 _KEYS = frozenset({"jax.random.PRNGKey", "jax.random.key", "jax.random.split", "jax.random.fold_in",
                    "jax.random.wrap_key_data", "jax.random.clone"})  # fmt: skip
-_SEVERAL = frozenset({"jax.numpy.split", "jax.numpy.array_split", "jax.numpy.meshgrid", "jax.numpy.unstack",
-                      "jax.numpy.nonzero", "jax.numpy.where", "jax.numpy.unique", "jax.numpy.broadcast_arrays",
-                      "jax.numpy.vsplit", "jax.numpy.hsplit", "jax.numpy.dsplit", "jax.numpy.gradient",
-                      "jax.numpy.histogram", "jax.numpy.divmod", "jax.numpy.modf", "jax.numpy.frexp"})  # fmt: skip
+_SEVERAL = frozenset(  # functions that return tuples or lists of arrays
+    f"jax.numpy.{name}"
+    for name in (
+        "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "diag_indices",
+        "diag_indices_from", "divmod", "dsplit", "frexp", "gradient", "histogram", "histogram2d", "histogramdd",
+        "hsplit", "indices", "ix_", "mask_indices", "meshgrid", "modf", "nonzero", "polydiv", "split",
+        "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "unique", "unravel_index",
+        "unstack", "vsplit", "where",
+    )
+)  # fmt: skip
 _STATIC_RESULTS = frozenset({"jax.numpy.shape", "jax.numpy.ndim", "jax.numpy.size", "jax.numpy.dtype",
                              "jax.numpy.result_type", "jax.numpy.issubdtype", "jax.numpy.finfo",
                              "jax.numpy.iinfo", "jax.numpy.promote_types"})  # fmt: skip
@@ -207,6 +221,16 @@ def is_module_class(dotted: str) -> bool:
     """Whether a library's class is an `eqx.Module`: those of `equinox.nn`, by their capital letter."""
     package, _, name = dotted.rpartition(".")
     return dotted == "equinox.Module" or (package == "equinox.nn" and name[:1].isupper() and name != "State")
+
+
+_ACTIVATED = ("equinox.nn.MLP", "equinox.nn.Lambda")
+# library Modules that call functions given to them, and the classes whose construction gives them
+HOLDERS: dict[str, tuple[str, ...]] = {
+    "equinox.nn.Lambda": ("equinox.nn.Lambda",),
+    "equinox.nn.MLP": ("equinox.nn.MLP",),
+    "equinox.nn.Sequential": _ACTIVATED,
+    "equinox.nn.StatefulLayer": _ACTIVATED,
+}
 
 
 def is_convolution(dotted: str) -> bool:

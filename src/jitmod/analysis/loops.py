@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.values import (
-    UNKNOWN,
     Array,
     Constant,
     Instance,
@@ -65,16 +64,16 @@ class Loop:
 class Stream:
     """One value per item: `name` takes the items of `source`, or the position where `source` is None.
 
-    `kind` is the container's kind; `assumed` says that the items are only taken to be arrays; `path` leads to the name
-    where an item is unpacked; `limits`: the loop may end with it.
+    `kind` is the container's kind; `path` leads to the name where an item is unpacked; `limits`: the loop may end with
+    it; `from_zero`: a position that counts from 0.
     """
 
     name: str
     source: ast.expr | None
     kind: Kind
-    assumed: bool = False
     path: tuple[int, ...] = ()
     limits: bool = True
+    from_zero: bool = False
 
     @property
     def length(self) -> Length:
@@ -140,7 +139,8 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
             if not (isinstance(target, ast.Tuple) and len(target.elts) == 2 and isinstance(target.elts[0], ast.Name)):
                 raise Unplannable("unknown-iterable", target, "write the target of enumerate as `i, x`")
             yield from _streams(target.elts[1], inner, module, infer)
-            yield Stream(target.elts[0].id, None, Range(), limits=False)
+            plain = len(iterable.args) == 1 and not iterable.keywords
+            yield Stream(target.elts[0].id, None, Range(), limits=False, from_zero=plain)
             return
         case ast.Call(func=ast.Name(id="zip"), args=parts) if _builtin(iterable, module, infer):
             if not (isinstance(target, ast.Tuple) and len(target.elts) == len(parts)):
@@ -152,9 +152,11 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
             if not isinstance(target, ast.Name):
                 raise Unplannable("unknown-iterable", target, "the target of range is not a name")
             match args:
-                case [ast.Call(func=ast.Name(id="len"), args=[ast.expr() as counted])]:
+                case [ast.Call(func=ast.Name(id="len"), args=[ast.expr() as counted]) as length] if _builtin(
+                    length, module, infer
+                ):
                     kind = infer.kind(counted, module)
-                    yield Stream(target.id, None, Range(length_of(kind)), limits=False)
+                    yield Stream(target.id, None, Range(length_of(kind)), limits=False, from_zero=True)
                     return
             yield Stream(target.id, None, Range())
             return
@@ -164,12 +166,10 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
         raise Unplannable("unknown-iterable", iterable, f"`{written}` is a property; give its value a name first")
     if isinstance(kind, LazyIterator):
         raise Unplannable("lazy-iterator", iterable, f"`{written}` is used up item by item; make it a list to batch it")
-    if kind == UNKNOWN and not is_path(iterable):
-        raise Unplannable("unknown-iterable", iterable, f"it cannot be told what `{written}` iterates over")
     if isinstance(kind, Instance | Number | Constant | Range):
         raise Unplannable("unknown-iterable", iterable, f"`{written}` is not an array, list or tuple of arrays")
     for name, path in names_of(target):
-        yield Stream(name.id, iterable, kind, kind == UNKNOWN or item_of(kind) == UNKNOWN, path)
+        yield Stream(name.id, iterable, kind, path)
 
 
 def _builtin(call: ast.Call, module: SourceModule, infer: Inference) -> bool:
@@ -216,7 +216,7 @@ def check_stackable(stream: Stream) -> None:
         case (Sequence(), Record() | Sequence() | Mapping()):
             message = f"the items of `{written}` are tuples or containers; iterate with zip over one array each"
             raise Unplannable("ragged-items", stream.source, message)
-        case (Array() | NdArray() | Sequence(), _):
+        case (Array() | NdArray(), _) | (Sequence(), Array() | NdArray()):
             return
-    if not stream.assumed:
-        raise Unplannable("unknown-iterable", stream.source, f"it cannot be told what `{written}` iterates over")
+    message = f"it cannot be told that `{written}` gives arrays; annotate it (jax.Array, list[jax.Array])"
+    raise Unplannable("unknown-iterable", stream.source, message)

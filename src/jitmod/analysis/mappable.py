@@ -6,13 +6,14 @@ import ast
 from dataclasses import dataclass
 
 from jitmod.analysis import library
+from jitmod.analysis.arguments import Arguments
 from jitmod.analysis.effects import Hazard
 from jitmod.analysis.jits import is_heavy
 from jitmod.analysis.library import Role
 from jitmod.analysis.loops import Stream, header
 from jitmod.analysis.ssa import Environment, Value
 from jitmod.analysis.syntax import calls, is_simple_comparison, loads
-from jitmod.analysis.values import UNKNOWN, Array, Kind, NdArray, Routine, is_device, item_of
+from jitmod.analysis.values import Array, Constant, Kind, NdArray, Routine, is_device
 
 _NEVER_DEVICE = (ast.Constant, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.Dict, ast.IfExp, ast.BoolOp)
 
@@ -48,6 +49,8 @@ class Mappable:
             return bool(expr.elts) and isinstance(expr, ast.Tuple) and all(self.on_device(e) for e in expr.elts)
         if is_device(self.env.kind(expr)):
             return True
+        if isinstance(expr, ast.BinOp) and self._has_text(expr):
+            return False
         operands = [expr.left, expr.right] if isinstance(expr, ast.BinOp) else []
         if isinstance(expr, ast.Compare) and is_simple_comparison(expr):
             operands = [expr.left, *expr.comparators]
@@ -99,6 +102,16 @@ class Mappable:
                     return Blocker(hazard.reason, at, message)
         return Blocker("host-arithmetic", at, f"`{value.name}` feeds the computation and is computed on the host")
 
+    def _has_text(self, expr: ast.BinOp) -> bool:
+        """`"%d" % k` is formatting, not arithmetic."""
+        return any(isinstance(self.env.kind(side), Constant) for side in (expr.left, expr.right))
+
+    def is_index(self, call: ast.Call) -> bool:
+        """Whether a call gives an integer that is a position: `jnp.argmax(y)`, `y.argmax()`."""
+        name = self.env.effects.inference.dotted(call.func, self.env.module)
+        method = call.func.attr if isinstance(call.func, ast.Attribute) and name is None else ""
+        return name in ("jax.numpy.argmax", "jax.numpy.argmin") or method in ("argmax", "argmin")
+
     def blocker(self, expr: ast.expr) -> Blocker | None:
         """Why `expr` cannot be computed for all items in one trace; None where it can."""
         if isinstance(expr, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call) and isinstance(
@@ -116,7 +129,7 @@ class Mappable:
                 return self.blocker(value)
             case ast.Subscript():
                 return self._subscript_blocker(expr)
-            case ast.BinOp(left=left, right=right):
+            case ast.BinOp(left=left, right=right) if not self._has_text(expr):
                 return self.blocker(left) or self.blocker(right)
             case ast.UnaryOp(op=op, operand=operand) if not isinstance(op, ast.Not):
                 return self.blocker(operand)
@@ -140,12 +153,45 @@ class Mappable:
             inner = self._operand_blocker(call)
             if inner is not None:
                 return inner
+        inner = self._argument_blocker(call)
+        if inner is not None:
+            return inner
         if hazards:
             first = hazards[0]
             here = first.path == self.env.module.document.path and first.line == call.lineno
             where = "" if here else f" ({first.path}:{first.line})"
             return Blocker(first.reason, call, f"`{ast.unparse(call.func)}` cannot be batched: {first.what}{where}")
         return None
+
+    def _argument_blocker(self, call: ast.Call) -> Blocker | None:
+        """Why an argument must not become a tracer: the callee computes with it on the host, or needs its value."""
+        callee = self.env.kind(call.func)
+        for value in [*call.args, *[k.value for k in call.keywords]]:
+            names = [n for n in loads(value) if not self.env.is_local(n)]
+            if all(self.env.read(n.id, n).origin == "invariant" for n in names) and not self._is_numpy(value):
+                continue
+            if self._is_numpy(value):
+                where = self._arguments.host_use(callee, call, value, self.env.module)
+                if where is not None:
+                    message = f"`{ast.unparse(value)}` is a numpy array that the callee computes with: {where}"
+                    return Blocker("host-arithmetic", call, message)
+            where = self._arguments.python_use(callee, call, value, self.env.module)
+            if where is not None:
+                message = f"`{ast.unparse(value)}` is needed as a Python value: {where}"
+                return Blocker("scalar-needed-as-python", call, message)
+            if self._arguments.static_use(callee, call, value):
+                message = f"`{ast.unparse(value)}` is a static argument of `{ast.unparse(call.func)}`"
+                return Blocker("varying-static", call, message)
+        return None
+
+    def _is_numpy(self, value: ast.expr) -> bool:
+        if isinstance(value, ast.Name) and not self.env.is_local(value):
+            return isinstance(self.env.read(value.id, value).kind, NdArray)
+        return isinstance(self.env.kind(value), NdArray)
+
+    @property
+    def _arguments(self) -> Arguments:
+        return Arguments(self.env.effects)
 
     def _operand_blocker(self, call: ast.Call) -> Blocker | None:
         for value in [*call.args, *[k.value for k in call.keywords]]:
@@ -193,7 +239,7 @@ class Mappable:
         match expr.slice:
             case ast.Name(id=name):
                 index = self.env.read(name, expr.slice)
-                if index.twin is not None:
+                if index.twin is not None and isinstance(self.env.kind(expr.value), Array):
                     return None
                 if index.origin == "item" and index.stream is not None and index.stream.source is None:
                     return Blocker("slice-bounds", expr, f"`{ast.unparse(expr)}` may have other items than the loop")
@@ -207,8 +253,10 @@ class Mappable:
         """`xs[i]` with the loop's own index over `range(len(xs))` or enumerate(xs): the item of xs."""
         if not isinstance(expr.slice, ast.Name) or not isinstance(expr.value, ast.Name | ast.Attribute):
             return None
+        if self.env.is_local(expr.slice) or any(n.id in self.env.written for n in loads(expr.value)):
+            return None
         index = self.env.body.env.get(expr.slice.id)
-        if index is None or index.stream is None or index.stream.source is not None:
+        if index is None or index.stream is None or not index.stream.from_zero:
             return None
         path = ast.unparse(expr.value)
         if path not in self._counted():
@@ -217,7 +265,7 @@ class Mappable:
         if known is not None:
             return known
         kind = self.env.kind(expr.value)
-        stream = Stream(path, expr.value, kind, assumed=kind == UNKNOWN or item_of(kind) == UNKNOWN)
+        stream = Stream(path, expr.value, kind)
         return Value(path, "item", self.env.kind_of_item(stream), True, stream=stream)
 
     def _counted(self) -> set[str]:

@@ -13,6 +13,8 @@ from jitmod.analysis.values import (
     Instance,
     Kind,
     Mapping,
+    NdArray,
+    Record,
     Sequence,
     joined,
     with_length_token,
@@ -34,8 +36,14 @@ def parameter(binding: Binding, module: SourceModule, infer: Inference) -> Kind:
     if function is None:
         return UNKNOWN
     promised = infer.annotation(arg.annotation, module) if arg.annotation is not None else None
+    if arg is function.node.args.vararg:
+        return Sequence(promised or UNKNOWN)
+    if arg is function.node.args.kwarg:
+        return Mapping(promised or UNKNOWN)
     if promised is not None and not isinstance(promised, Sequence | Mapping):
         at_sites = _from_call_sites(function, arg, infer)
+        if isinstance(promised, Array) and isinstance(at_sites, Sequence | Record | Mapping | NdArray):
+            return at_sites  # the calls say otherwise
         return at_sites if isinstance(promised, Array) and isinstance(at_sites, Array) else promised
     if function.owner is not None and function.parameters[0] is arg and not is_static(function):
         return ClassRef(function.owner) if is_classmethod(function) else Instance(function.owner)

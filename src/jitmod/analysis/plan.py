@@ -18,8 +18,10 @@ from jitmod.analysis.legality import (
     check_clock,
     check_context,
     check_heap,
+    check_keys,
     check_live_outs,
     check_names,
+    check_results,
     check_try_around,
     check_try_at_calls,
 )
@@ -108,6 +110,7 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
     for stream in used:
         check_stackable(stream)
     scan = tuple(n for n in mapped if any(n in _makers(body, name) for name in scanned))
+    check_keys(loop, body, scan, scanned, infer)
     pieces = (
         Piece("scan", scan),
         Piece("map", tuple(n for n in mapped if n not in scan)),
@@ -118,7 +121,8 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
     bounded = any(s.limits and (s.source is None or ast.unparse(s.source) not in sources) for s in found)
     collectors = () if bounded else collectors_of(loop, body, infer)
     emits = _emits(body, collectors, loop)
-    live = check_live_outs(loop, body, scanned)
+    check_results((e.value for e in emits), heavy)
+    live = check_live_outs(loop, body, scanned, infer)
     if not emits and not collectors:
         what = f"nothing reads what `{ast.unparse(heavy.func)}` returns: a warm-up or a benchmark"
         raise Unplannable("timing-loop", heavy, what)
@@ -138,12 +142,19 @@ def _build(loop: Loop, found: tuple[Stream, ...], effects: Effects) -> tuple[Bod
     keys = _key_chains(loop, effects.inference)
     if keys:
         try:
-            body = build(Environment(loop, found, effects, keys))
+            body = _build_twice(loop, found, effects, keys)
             if all(_is_key_chain(body, name, keys) for name in body.carried if name in keys):
                 return body, keys & frozenset(body.carried)
         except Unplannable:
             pass  # said again below, in terms of the carry
-    return build(Environment(loop, found, effects)), frozenset()
+    return _build_twice(loop, found, effects, frozenset()), frozenset()
+
+
+def _build_twice(loop: Loop, found: tuple[Stream, ...], effects: Effects, keys: frozenset[str]) -> Body:
+    """What feeds the next iteration is known only at the end; the second time its statements stay on the host."""
+    first = build(Environment(loop, found, effects, keys))
+    carried = frozenset(first.carried) - keys
+    return build(Environment(loop, found, effects, keys, carried)) if carried else first
 
 
 def _key_chains(loop: Loop, infer: Inference) -> frozenset[str]:
@@ -197,8 +208,15 @@ def _emits(body: Body, collectors: tuple[Collector, ...], loop: Loop) -> tuple[E
         for expr, value in node.uses.items():
             if value.origin == "node" and value.mappable:
                 readers.setdefault(value, []).append(expr)
+        for value in node.flows.values():
+            if value.origin == "node" and value.mappable:
+                readers.setdefault(value, [])
     order = [v for n in body.mapped_nodes() for v in n.makes.values() if v in readers]
-    return tuple(Emit(v, all(_is_pulled(r, loop) for r in readers[v]), tuple(readers[v])) for v in order)
+    return tuple(Emit(v, _all_pulled(readers[v], loop), tuple(readers[v])) for v in order)
+
+
+def _all_pulled(readers: list[ast.expr], loop: Loop) -> bool:
+    return bool(readers) and all(_is_pulled(r, loop) for r in readers)
 
 
 def _is_pulled(expr: ast.expr, loop: Loop) -> bool:
@@ -211,7 +229,7 @@ def _is_pulled(expr: ast.expr, loop: Loop) -> bool:
             return isinstance(loop.module.parents.get(parent), ast.Call)
         case ast.If(test=test) if test is expr:
             return True
-        case ast.FormattedValue(format_spec=ast.JoinedStr()):
+        case ast.FormattedValue(format_spec=ast.JoinedStr(), conversion=-1):
             return True
     return False
 
@@ -221,8 +239,6 @@ def _assumptions(used: tuple[Stream, ...]) -> tuple[Assumption, ...]:
     for stream in used:
         assert stream.source is not None
         written = ast.unparse(stream.source)
-        if stream.assumed:
-            found.append(Assumption("items-are-arrays", f"`{written}` is an array, or a list or tuple of arrays"))
         if not isinstance(stream.kind, Array) and not (isinstance(stream.kind, Sequence) and stream.kind.uniform):
             found.append(Assumption("items-alike", f"the items of `{written}` have one shape and dtype"))
     if len(used) > 1:

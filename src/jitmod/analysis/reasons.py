@@ -23,6 +23,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "guarded-work": "a condition skips expensive items; batching would run them all",
         "batched-branch": "the callee holds a cond, switch or while whose predicate would be batched",
         "stateful-module": "BatchNorm or another eqx.nn.State is threaded, or a Module is updated between items",
+        "unknown-result": "it cannot be told that the results are arrays, so they might not come back as they were",
         "static-leaves-differ": "Modules that would be stacked may differ in their static fields",
         "prng-order": "random draws would change",
         "may-alias": "two names may be one buffer, or a buffer is reused between items",

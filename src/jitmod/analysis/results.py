@@ -83,6 +83,8 @@ def _method_result(name: str, receiver: Kind) -> Kind:
                 return UNKNOWN
             if attr == "item":
                 return Number("float")
+            if attr == "nonzero":
+                return Device()
             if attr in library.ARRAY_METHODS:
                 return NdArray() if isinstance(receiver, NdArray) else Array()
         case Mapping(value):

@@ -12,7 +12,7 @@ from functools import cached_property
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.loops import Loop, Stream
 from jitmod.analysis.syntax import loads
-from jitmod.analysis.values import UNKNOWN, Array, Device, Kind, element, item_of
+from jitmod.analysis.values import Device, Kind, element, item_of
 from jitmod.source.project import SourceModule
 
 
@@ -44,6 +44,7 @@ class Node:
     heavy: bool = False
     uses: dict[ast.expr, Value] = field(default_factory=dict)
     makes: dict[str, Value] = field(default_factory=dict)
+    flows: dict[str, Value] = field(default_factory=dict)  # what names keep where the statement does not bind them
 
 
 @dataclass(eq=False)
@@ -70,6 +71,7 @@ class Environment:
     streams: tuple[Stream, ...]
     effects: Effects
     scanned: frozenset[str] = frozenset()  # carried names that a scan computes beforehand (PRNG keys)
+    on_host: frozenset[str] = frozenset()  # names whose statements stay on the host: they feed the next iteration
     body: Body = field(default_factory=Body)
 
     def __post_init__(self) -> None:
@@ -94,7 +96,7 @@ class Environment:
         kind = item_of(stream.kind)
         for index in stream.path:
             kind = element(kind, index)
-        return Array() if kind == UNKNOWN and stream.assumed else kind
+        return kind
 
     def define(self, name: str, kind: Kind, node: Node, twin: Value | None = None) -> None:
         value = Value(name, "node", kind, node.mappable, node, twin=twin)
@@ -126,8 +128,9 @@ class Environment:
         for parent in self.module.ancestors(name):
             if parent is self.loop.node:
                 return False
-            if isinstance(parent, ast.Lambda | ast.FunctionDef) and name.id in self.module.scopes[parent].bindings:
-                return True
+            if isinstance(parent, ast.Lambda | ast.FunctionDef) and inner is not parent.args:  # defaults are outside
+                if name.id in self.module.scopes[parent].bindings:
+                    return True
             if isinstance(parent, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
                 bound = {n.id for g in parent.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
                 if name.id in bound and inner is not parent.generators[0].iter:

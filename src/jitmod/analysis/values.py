@@ -63,6 +63,7 @@ class Record:
     """A tuple or list of a known number of items, each of its own kind."""
 
     items: tuple[Kind, ...]
+    is_tuple: bool = True
 
 
 @dataclass(frozen=True)
@@ -156,11 +157,15 @@ def join(a: Kind, b: Kind) -> Kind:
             return NdArray()
         case (Array() | Device(), Array() | Device()):
             return Device()
+        case (Sequence(Unknown(), 0 | "=0"), Sequence()):
+            return Sequence(b.item)  # an empty display says nothing of its items
+        case (Sequence(), Sequence(Unknown(), 0 | "=0")):
+            return Sequence(a.item)
         case Sequence(), Sequence():
             same = a.length if a.length == b.length else None
             return Sequence(join(a.item, b.item), same, a.uniform and b.uniform and same is not None)
-        case (Record(), Record()) if len(a.items) == len(b.items):
-            return Record(tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True)))
+        case (Record(), Record()) if len(a.items) == len(b.items) and a.is_tuple == b.is_tuple:
+            return Record(tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True)), a.is_tuple)
         case Number(), Number():
             return Number("float")
         case Mapping(), Mapping():

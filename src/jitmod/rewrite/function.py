@@ -7,41 +7,24 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.heap import is_immutable
 from jitmod.analysis.loops import Stream, Unplannable, header, is_path
 from jitmod.analysis.plan import Emit, LoopPlan
 from jitmod.analysis.ssa import Node, Value
 from jitmod.analysis.values import (
-    UNKNOWN,
     Array,
-    ClassRef,
-    Instance,
-    Kind,
     NdArray,
-    Number,
-    Routine,
     Sequence,
-    Transformed,
 )
 from jitmod.model import Knob
 from jitmod.rewrite.imports import Imports
 from jitmod.rewrite.names import Namer, for_expression, plural, singular, snake
-from jitmod.rewrite.text import document_comments, reindent, splice
+from jitmod.rewrite.parameters import Parameters
+from jitmod.rewrite.text import document_comments, indented, reindent, splice
 from jitmod.source.document import Document
 from jitmod.source.project import SourceModule
-from jitmod.source.scopes import Scope
-
-
-@dataclass(eq=False)
-class Parameter:
-    """A parameter of the compiled function: `text` is what the call passes for it."""
-
-    name: str
-    text: str
-    annotation: str = ""
-    first: bool = False
 
 
 @dataclass(eq=False)
@@ -53,9 +36,9 @@ class Compiled:
     imports: Imports
     namer: Namer
     knob: Knob
-    parameters: list[Parameter] = field(default_factory=list)
-    names: dict[Value, str] = field(default_factory=dict)
-    renamed: dict[ast.expr, str] = field(default_factory=dict)
+    inner: dict[Value, str] = field(default_factory=dict)  # names inside the function
+    outer: dict[Value, str] = field(default_factory=dict)  # names of emitted values in what is left of the loop
+    captured: dict[Value, str] = field(default_factory=dict)  # earlier versions of a name, kept for the result
     hoisted: dict[ast.expr, str] = field(default_factory=dict)  # iterables that get a name before the loop
     name: str = ""
     definition: str = ""
@@ -74,7 +57,7 @@ class Compiled:
         return "\t" if self.document.line(self.plan.loop.statement.lineno).startswith("\t") else "    "
 
     def build(self) -> None:
-        """Fill in `name`, `names` and `definition`. Raises `Unplannable`."""
+        """Fill in the names and `definition`. Raises `Unplannable`."""
         symbol = self.plan.loop.symbol.replace("<module>", "module").replace("<lambda>", "loop")
         self.name = self.namer.fresh(f"_{snake(symbol)}_batched")
         self._name_values()
@@ -82,37 +65,60 @@ class Compiled:
 
     def call(self) -> str:
         """The call, as the user's function writes it."""
-        return f"{self.name}({', '.join(p.text for p in self.parameters)})"
+        return f"{self.name}({', '.join(p.text for p in self.parameters.found)})"
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        return Parameters(self.plan, self.effects, self.imports, self._mentioned())
+
+    @cached_property
+    def constant(self) -> str:
+        """The name of the constant that holds the batch size."""
+        return self.namer.fresh(f"{self.name.strip('_').replace('_batched', '').upper()}_BATCH_SIZE")
 
     # -- names of values ---------------------------------------------------------------------------------------------
 
     def _name_values(self) -> None:
-        """Give every emitted value the name by which the host reads it, and temporaries a name that reads well."""
+        """Names for values: the user's own inside the function; outside where nothing else has them there."""
         emitted = {e.value: e for e in self.plan.emits}
-        kept = self._kept_names()
+        last = {v.name: v for node in self.plan.body.mapped_nodes() for v in node.makes.values() if v.name}
         for node in self.plan.body.mapped_nodes():
             for value in node.makes.values():
                 emit = emitted.get(value)
-                if value.name and not (emit and value.name in kept):
-                    self.names[value] = value.name
-                    continue
-                wish = self._wish(value, emit, node)
-                own = (wish,) if emit is not None and self._is_own_target(wish, emit) else ()
-                self.names[value] = self.namer.fresh(wish, allowed=own)
-        for emit in self.plan.emits:
-            name = self.names[emit.value]
-            later = [e for e in self.plan.emits if e is not emit and self.names[e.value] == name]
-            if later:
-                self.names[emit.value] = self.namer.fresh(name)
+                if value.name:
+                    self.inner[value] = value.name
+                    if emit is not None and last[value.name] is not value:
+                        self.captured[value] = self.namer.fresh(value.name)
+                else:
+                    wish = self._wish(value, emit, node)
+                    own = (wish,) if emit is not None and self._is_own_target(wish, emit) else ()
+                    self.inner[value] = self.namer.fresh(wish, allowed=own)
+        for emit in reversed(self.plan.emits):
+            name = self.inner[emit.value]
+            free = name not in self.outer.values()
+            if not emit.value.name or (free and self._keeps_name(emit)):
+                self.outer[emit.value] = name
+            else:
+                self.outer[emit.value] = self.captured.get(emit.value) or self.namer.fresh(name)
+        for node in self.plan.body.host_nodes():
+            for name, value in node.flows.items():
+                if value in self.outer and self.outer[value] != name:
+                    message = f"`{name}` is bound under a condition, and by the computation before"
+                    raise Unplannable("live-out-unbound", node.statement, message)
 
-    def _kept_names(self) -> set[str]:
-        """Names that the remaining loop binds or writes itself, so that no emitted value may take them."""
-        if self.plan.collectors:
-            return set()
+    def _keeps_name(self, emit: Emit) -> bool:
+        """Whether the loop over results may bind a value to the user's name: nothing binds it before it is read."""
         target, _ = header(self.plan.loop)
-        targets = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
-        written = {name for n in self.plan.body.host_nodes() for name in n.makes}
-        return targets | written
+        name = emit.value.name
+        if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(target)):
+            return False
+        bound = False
+        for node in self.plan.body.host_nodes():
+            reads = emit.value in node.uses.values() or emit.value in node.flows.values()
+            if bound and reads:
+                return False
+            bound = bound or name in node.makes
+        return True
 
     def _wish(self, value: Value, emit: Emit | None, node: Node) -> str:
         if value.name:
@@ -136,98 +142,19 @@ class Compiled:
                 return not is_item and sum(name in n.makes for n in self.plan.body.nodes) == 1
         return False
 
-    # -- parameters --------------------------------------------------------------------------------------------------
-
-    def _parameter(self, text: str, wish: str, annotation: str = "", own: str = "", first: bool = False) -> str:
-        """The name of the parameter for which the call passes `text`; `own` is the name that it takes the place of."""
-        for parameter in self.parameters:
-            if parameter.text == text:
-                return parameter.name
-        used = {p.name for p in self.parameters} | (self._mentioned() - {own} if text != wish else set())
-        name = wish
-        number = 1
-        while name in used:
-            number += 1
-            name = f"{wish}_{number}"
-        at = sum(p.first for p in self.parameters) if first else len(self.parameters)
-        self.parameters.insert(at, Parameter(name, text, annotation, first))
-        return name
-
-    def _invariant(self, name: ast.Name, value: Value) -> None:
-        """Make a parameter of what the map piece reads from outside, unless it is a definition of the module."""
-        infer = self.effects.inference
-        scope = infer.scope_binding(name.id, name, self.module)
-        if scope is None or (scope.parent is None and self._is_definition(scope, name.id, value.kind)):
-            return
-        expr, kind = self._object(name, value.kind)
-        if isinstance(kind, Routine | Transformed) and not isinstance(getattr(kind, "receiver", None), Instance):
-            message = f"`{ast.unparse(expr)}` is made inside the function; at module level it would compile once"
-            raise Unplannable("local-callable", expr, message)
-        if kind == UNKNOWN:
-            message = f"it cannot be told what `{ast.unparse(expr)}` is; annotate it (an Array, a Module, a number)"
-            raise Unplannable("mutable-self", expr, message)
-        if isinstance(kind, Instance) and not is_immutable(kind, self.effects):
-            message = f"`{ast.unparse(expr)}` is a plain object; the compiled function would not see it change"
-            raise Unplannable("mutable-self", expr, message)
-        if isinstance(kind, Routine) and isinstance(kind.receiver, Instance):
-            message = f"`{ast.unparse(expr)}` is a method of a plain object, which cannot be passed"
-            raise Unplannable("mutable-self", expr, message)
-        text = self.document.text(expr)
-        wish = "module" if text == "self" else text.rpartition(".")[2].lstrip("_")
-        wish = wish.lower() if wish.isupper() else wish
-        passed = text
-        if isinstance(kind, Number) and kind.type != "bool" and self._is_operand(expr):
-            passed = f"{self.imports.refer('jax.numpy.asarray')}({text})"
-        annotation = self._annotation(expr) if passed == text else ""
-        own = expr.id if isinstance(expr, ast.Name) else ""
-        parameter = self._parameter(passed, wish, annotation, own, first=isinstance(kind, Instance))
-        if parameter != text:
-            self.renamed[expr] = parameter
-
-    def _is_definition(self, scope: Scope, name: str, kind: Kind) -> bool:
-        """A module's import, function or class; or a callable that it makes once (`step = jax.jit(f)`)."""
-        if {b.how for b in scope.bindings[name]} <= {"import", "def", "class"}:
-            return True
-        made = isinstance(kind, Routine | Transformed | ClassRef)
-        return made and not self.effects.is_rebound(scope, name)
-
-    def _object(self, name: ast.Name, kind: Kind) -> tuple[ast.Name | ast.Attribute, Kind]:
-        """The attribute path from a name to the first object that may be passed: an array, a Module, a number."""
-        expr: ast.Name | ast.Attribute = name
-        while not is_immutable(kind, self.effects) and not isinstance(kind, Sequence | NdArray):
-            parent = self.module.parents[expr]
-            if not isinstance(parent, ast.Attribute):
-                break
-            expr, kind = parent, self.effects.inference.kind(parent, self.module)
-        return expr, kind
-
-    def _is_operand(self, expr: ast.expr) -> bool:
-        """Whether a number only takes part in arithmetic with device values, where a weakly typed array is the same."""
-        parent = self.module.parents[expr]
-        if not isinstance(parent, ast.BinOp) or isinstance(parent.op, ast.Pow):
-            return False
-        other = parent.right if parent.left is expr else parent.left
-        return isinstance(self.effects.inference.kind(other, self.module), Array)
-
-    def _annotation(self, expr: ast.expr) -> str:
-        """The user's own annotation, where a parameter of the function is passed on under its name."""
-        function = self.plan.loop.function
-        if isinstance(expr, ast.Name) and function is not None:
-            for arg in function.parameters:
-                if arg.arg == expr.id and arg.annotation is not None and len(function.scope.bindings[arg.arg]) == 1:
-                    return self.document.text(arg.annotation)
-        return ""
-
     # -- the compiled function ---------------------------------------------------------------------------------------
 
     def _rename_uses(self, node: Node) -> None:
+        items = {inner for read in self.plan.body.item_reads for inner in ast.walk(read.value)}
         for expr, value in node.uses.items():
-            if isinstance(expr, ast.Name) and value.origin == "invariant":
-                self._invariant(expr, value)
+            if isinstance(expr, ast.Name) and value.origin == "invariant" and expr not in items:
+                self.parameters.invariant(expr, value)
             elif value.twin is not None and not value.mappable:
-                self.renamed[expr] = self.names[value.twin]
-            elif value in self.names and isinstance(expr, ast.Name) and self.names[value] != expr.id:
-                self.renamed[expr] = self.names[value]
+                self.parameters.renamed[expr] = self.inner[value.twin]
+            attribute = self.module.parents.get(expr)
+            name = getattr(attribute, "attr", "")
+            if isinstance(attribute, ast.Attribute) and name.startswith("__") and not name.endswith("__"):
+                raise Unplannable("local-callable", expr, f"`{name}` is private to its class, and cannot be moved out")
 
     def _items(self) -> list[tuple[Stream, str]]:
         """The streams that the function takes, with the name of an item."""
@@ -240,7 +167,7 @@ class Compiled:
             found.append((stream, name))
             for expr, value in self.plan.body.item_reads.items():
                 if value.stream is stream or value.name == stream.name:
-                    self.renamed[expr] = name
+                    self.parameters.renamed[expr] = name
         return found
 
     def _per_item(self) -> list[str]:
@@ -255,7 +182,7 @@ class Compiled:
         if stacks:
             strict = self.imports.refer("jax.numpy_dtype_promotion")
             prelude.append(f'with {strict}("strict"):  # items of several dtypes raise here instead of being cast')
-            prelude += [f"{step}{line}" for line in stacks]
+            prelude.append(indented("\n".join(stacks), step))
         names = [name for _, name in items]
         scan = self.plan.piece("scan")
         keys: list[str] = []
@@ -267,12 +194,12 @@ class Compiled:
         lines = []
         for node in self.plan.piece("map"):
             lines += self._mapped(node)
-        results = [self.names[e.value] for e in self.plan.emits if e.value.maker not in scan]
+        results = [self.captured.get(e.value) or self.inner[e.value] for e in self.plan.emits]
         lines = _with_return(lines, results)
         lax_map = self.imports.refer("jax.lax.map")
         direct = _callee_of(lines, names) if len(names) == 1 else None
         if direct is not None:
-            call = f"{lax_map}({direct}, {sources[0]}, batch_size={self._constant()})"
+            call = f"{lax_map}({direct}, {sources[0]}, batch_size={self.constant})"
             function: list[str] = []
         else:
             one = len(names) == 1
@@ -281,9 +208,9 @@ class Compiled:
             function = [""] if prelude and prelude[-1] else []
             function += [f"def {per_item}({argument}):"]
             function += [] if one else [f"{step}{', '.join(names)} = {argument}"]
-            function += [f"{step}{line}" if line else "" for line in lines] + [""]
+            function += [indented("\n".join(lines), step), ""]
             xs = sources[0] if one else f"({', '.join(sources)})"
-            call = f"{lax_map}({per_item}, {xs}, batch_size={self._constant()})"
+            call = f"{lax_map}({per_item}, {xs}, batch_size={self.constant})"
         live = list(self.plan.live_keys)
         if not live:
             return [*prelude, *function, f"return {call}"]
@@ -297,9 +224,9 @@ class Compiled:
         wish = text.rpartition(".")[2].lstrip("_") if text.replace(".", "_").isidentifier() else plural(stream.name)
         wish = wish.lower() if wish.isupper() else wish
         if isinstance(stream.kind, Array | NdArray):
-            return self._parameter(text, wish, self._annotation(stream.source))
+            return self.parameters.add(text, wish, self.parameters.annotation(stream.source))
         stack = self.imports.refer("jax.numpy.stack")
-        name = self._parameter(text, wish, self._annotation(stream.source))
+        name = self.parameters.add(text, wish, self.parameters.annotation(stream.source))
         if isinstance(stream.kind, Sequence) and stream.kind.uniform:
             return f"{stack}({name})"
         stacked = self._inner(f"stacked_{name}")
@@ -313,7 +240,8 @@ class Compiled:
     def _mentioned(self) -> set[str]:
         """The names that the map piece mentions, and the parameters."""
         nodes = [n for node in self.plan.body.mapped_nodes() for n in ast.walk(node.statement)]
-        return {n.id for n in nodes if isinstance(n, ast.Name)} | {p.name for p in self.parameters}
+        names = {n.id for n in nodes if isinstance(n, ast.Name)} | {s.name for s in self.plan.streams}
+        return names | set(self.inner.values()) | set(self.captured.values())
 
     def _scan(self, scan: tuple[Node, ...], source: str) -> tuple[list[str], list[str], list[str]]:
         """The scan of the key chain: its lines, the names of the keys of an item, and of the arrays of them."""
@@ -323,10 +251,13 @@ class Compiled:
         for node in scan:
             for name, value in node.uses.items():
                 if isinstance(name, ast.Name) and value.origin == "carried":
-                    self._parameter(name.id, name.id)
+                    self.parameters.add(name.id, name.id)
             lines += self._mapped(node)
-        inner = [v for node in scan for v in node.makes.values() if v.name not in carried]
-        per_item = [self.names[v] for v in inner] or carried
+        read = {v for node in self.plan.piece("map") for v in node.uses.values()}
+        inner = [v for node in scan for v in node.makes.values() if v in read]
+        if not inner:
+            raise Unplannable("prng-order", scan[0].statement, "keys are split, but no item uses them")
+        per_item = [self.inner[v] for v in inner]
         arrays = [self.namer.fresh(plural(n)) for n in per_item]
         state = ", ".join(carried)
         outputs = ", ".join(per_item)
@@ -337,7 +268,7 @@ class Compiled:
             f"def {function}(keys, _):", f"{step}{state} = keys"]  # fmt: skip
         packed_state = state if len(carried) == 1 else f"({state})"
         call = f"{self.imports.refer('jax.lax.scan')}({function}, {packed_state}, length={source}.shape[0])"
-        body = [f"{step}{line}" if line else "" for line in lines]
+        body = [indented("\n".join(lines), step)]
         tail = [f"{step}return {packed_state}, {packed}", "", f"{packed_state}, {collected} = {call}", ""]
         return [*head, *body, *tail], per_item, arrays
 
@@ -345,20 +276,16 @@ class Compiled:
         """The lines of one node of the map piece, comments included, without indentation."""
         assert node.expr is not None
         if not node.whole:
-            text = reindent(splice(self.document, node.expr, self.renamed), self._depth(node), "    ")
-            return f"{self.names[next(iter(node.makes.values()))]} = {text}".split("\n")
-        renames = dict(self.renamed)
-        for target in ast.walk(node.statement):
-            if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store) and target.id in node.makes:
-                name = self.names[node.makes[target.id]]
-                if name != target.id:
-                    renames[target] = name
-        text = reindent(splice(self.document, node.statement, renames), self._depth(node), "")
+            text = reindent(splice(self.document, node.expr, self.parameters.renamed), self._depth(node), "    ")
+            name = self.inner[next(iter(node.makes.values()))]
+            return [f"{name} = (\n    {text}\n)" if "\n" in text else f"{name} = {text}"]
+        text = reindent(splice(self.document, node.statement, self.parameters.renamed), self._depth(node), "")
         first, last = self.lines_of(node)
         own = node.statement.lineno
         above = [c for line, c in document_comments(self.document) if first <= line < own]
         beside = [c for line, c in document_comments(self.document) if line == last == node.statement.end_lineno]
-        return [*above, *f"{text}{''.join(f'  {c}' for c in beside)}".split("\n")]
+        kept = [f"{self.captured[v]} = {v.name}" for v in node.makes.values() if v in self.captured]
+        return [*above, f"{text}{''.join(f'  {c}' for c in beside)}", *kept]
 
     def _depth(self, node: Node) -> str:
         line = self.document.line(node.statement.lineno)
@@ -372,20 +299,17 @@ class Compiled:
         assert before is not None and node.statement.end_lineno is not None
         return min(before + 1, node.statement.lineno), node.statement.end_lineno
 
-    def _constant(self) -> str:
-        return f"{self.name.strip('_').replace('_batched', '').upper()}_BATCH_SIZE"
-
     def _definition(self, body: list[str]) -> str:
         step = self.step
-        parameters = ", ".join(f"{p.name}: {p.annotation}" if p.annotation else p.name for p in self.parameters)
+        parameters = ", ".join(f"{p.name}: {p.annotation}" if p.annotation else p.name for p in self.parameters.found)
         lines = [
             *self._blank_lines(),
-            f"{self._constant()} = {self.knob.token}",
+            f"{self.constant} = {self.knob.token}",
             "",
             "",
             f"@{self.imports.refer('equinox.filter_jit')}",
             f"def {self.name}({parameters}):",
-            *[f"{step}{line}" if line else "" for line in body],
+            indented("\n".join(body), step),
             "",
             "",
             "",
@@ -417,14 +341,15 @@ class Compiled:
 
 def _with_return(lines: list[str], results: list[str]) -> list[str]:
     """`y = f(x)` and `return y` are `return f(x)`."""
-    if len(results) == 1 and lines and lines[-1].startswith(f"{results[0]} = ") and "  #" not in lines[-1]:
+    single = len(results) == 1 and bool(lines)
+    if single and lines[-1].startswith(f"{results[0]} = ") and "  #" not in lines[-1]:
         return [*lines[:-1], "return " + lines[-1].removeprefix(f"{results[0]} = ")]
     return [*lines, f"return {', '.join(results)}"]
 
 
 def _callee_of(lines: list[str], names: list[str]) -> str | None:
     """`return model(x)` with nothing around it is `model` itself."""
-    if len(lines) != 1 or not lines[0].startswith("return "):
+    if len(lines) != 1 or not lines[0].startswith("return ") or "\n" in lines[0]:
         return None
     expression = ast.parse(lines[0].removeprefix("return "), mode="eval").body
     match expression:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from jitmod.analysis.collect import Collector, block_of, is_fold
 from jitmod.analysis.loops import Unplannable, header, is_path
 from jitmod.analysis.plan import LoopPlan
+from jitmod.analysis.ssa import Value
 from jitmod.analysis.values import Array, NdArray, length_of
 from jitmod.model import Edit
 from jitmod.rewrite.function import Compiled
@@ -47,9 +48,22 @@ class Lowering:
         if isinstance(self.plan.loop.node, ast.For):
             self._hoist()
         self.function.build()
+        before = list(self.function.imports.added)
+        self._check_shadows()
+        self.function.imports.added[:] = before
         user = self._comprehension() if isinstance(self.plan.loop.node, ast.ListComp) else self._statement()
         at = self.function.place()
         return (*self.function.imports.edits(), Edit(at, at, self.function.definition), *user)
+
+    def _check_shadows(self) -> None:
+        """The call is written in the user's function, where its words must mean what they mean elsewhere."""
+        scope = self.module.scope_of(self.plan.loop.node)
+        modules = ("jax.device_get", "jax.numpy.stack", "jax.numpy.asarray")
+        words = {"len", "list", "zip", "enumerate", *(self.function.imports.refer(m).split(".")[0] for m in modules)}
+        for word in sorted(words):
+            found = scope.find(word)
+            if found is not None and (found.parent is not None or word in ("len", "list", "zip", "enumerate")):
+                raise Unplannable("rebound-global", self.plan.loop.node, f"`{word}` means something else here")
 
     def _hoist(self) -> None:
         """Give iterables that are computed in the header a name, since the call and the loop both need them."""
@@ -95,20 +109,23 @@ class Lowering:
         (emit, *others) = self.plan.emits
         pure = not others and emit.readers == (loop.node.elt,) and not self.plan.bounded_elsewhere
         parent = self.module.parents[loop.node]
-        if pure and isinstance(parent, ast.Call) and is_fold(parent, loop, self.function.effects.inference):
+        is_array = isinstance(emit.value.kind, Array)
+        if pure and is_array and isinstance(parent, ast.Call) and is_fold(parent, loop, self.function.effects.inference):
             text = self._folded(parent)
             return (Edit(*self.document.span(parent), self._enclosed(parent, text)),)
         if pure:
             count = self._count()
-            text = f"list({self.function.call()})" + (f" if {count} else []" if count else "")
+            text = f"list({_rows(self.function.call(), emit.value)})" + (f" if {count} else []" if count else "")
             return (Edit(*self.document.span(loop.node), self._enclosed(loop.node, text)),)
         target, iterable = header(loop)
         call = self.function.call()
         if all(e.pulled for e in self.plan.emits):
             call = f"{self.function.imports.refer('jax.device_get')}({call})"
         count = self._count()
-        arrays = [call] if not others else [f"*{call}"]
-        names = [self.function.names[e.value] for e in self.plan.emits]
+        if others and any(not isinstance(e.value.kind, Array) for e in self.plan.emits):
+            raise Unplannable("unknown-result", loop.node, "several results of an item, one of them a tuple")
+        arrays = [_rows(call, emit.value)] if not others else [f"*{call}"]
+        names = [self.function.outer[e.value] for e in self.plan.emits]
         bound, sources = self._header(names, arrays)
         guarded = f"{sources} if {count} else ()" if count else sources
         start, end = self.document.span(target)[0], self.document.span(iterable)[1]
@@ -128,7 +145,7 @@ class Lowering:
         edits = []
         for emit in self.plan.emits:
             for reader in emit.readers:
-                name = self.function.names[emit.value]
+                name = self.function.outer[emit.value]
                 if self.document.text(reader) != name:
                     edits.append(Edit(*self.document.span(reader), name))
         return edits
@@ -163,24 +180,20 @@ class Lowering:
         return [*self._without_init(collector), removed, Edit(*self.document.span(fold), text)]
 
     def _assigned(self) -> list[Edit]:
-        """Every list is only stacked later: its name means the stacked array from now on."""
-        edits: list[Edit] = []
+        """Every list is only stacked later: its name means the stacked array from now on.
+
+        Where there may be no items it means the empty list then, and `jnp.stack` stays to raise as it did.
+        """
+        edits = self._without_inits()
         names = [c.name for c in self.plan.collectors]
-        calls = [c.folds[0] for c in self.plan.collectors]
-        for collector in self.plan.collectors:
-            for fold in collector.folds:
-                edits.append(Edit(*self.document.span(fold), collector.name))
-        edits += self._without_inits()
         targets = ", ".join([*names, *self.plan.live_keys])
-        if len(names) == 1 and not self.plan.live_keys:
-            text = self._folded(calls[0])
+        count = self._count()
+        text = self.function.call()
+        if count is None:
+            edits += [Edit(*self.document.span(f), c.name) for c in self.plan.collectors for f in c.folds]
         else:
-            is_stack = [self.function.effects.inference.dotted(c.func, self.module) == "jax.numpy.stack" for c in calls]
-            count = None if all(is_stack) and self._raises_when_empty() else self._count()
-            text = self.function.call()
-            if count is not None:
-                empties = [splice(self.document, c, {c.args[0]: "[]"}) for c in calls]
-                text += f" if {count} else ({', '.join([*empties, *self.plan.live_keys])})"
+            empty = ", ".join(["[]"] * len(names) + list(self.plan.live_keys))
+            text += f" if {count} else {f'({empty})' if ', ' in empty else empty}"
         return [*edits, self._replaced(f"{targets} = {text}")]
 
     def _extended(self) -> list[Edit]:
@@ -188,7 +201,7 @@ class Lowering:
         step, indent = self.function.step, self.indent
         count = self._count()
         inner = indent + step if count else indent
-        names = [self.function.namer.fresh(self._array_name(self.function.names[e.value])) for e in self.plan.emits]
+        names = [self.function.namer.fresh(self._array_name(self.function.outer[e.value])) for e in self.plan.emits]
         several = len(names) + len(self.plan.live_keys) > 1 or len(self.plan.collectors) > 1
         lines: list[str] = []
         if several:
@@ -196,7 +209,7 @@ class Lowering:
         values = [e.value for e in self.plan.emits]
         for collector in self.plan.collectors:
             source = names[values.index(collector.value)] if several else self.function.call()
-            lines.append(f"{collector.name}.extend({source})")
+            lines.append(f"{collector.name}.extend({_rows(source, collector.value)})")
         text = f"\n{inner}".join(lines)
         return [self._replaced(f"if {count}:\n{inner}{text}" if count else text)]
 
@@ -210,7 +223,7 @@ class Lowering:
         assert isinstance(loop.node, ast.For)
         count = self._count()
         emits = self.plan.emits
-        names = [self.function.names[e.value] for e in emits]
+        names = [self.function.outer[e.value] for e in emits]
         arrays = [self.function.namer.fresh(self._array_name(n)) for n in names]
         pulled = [a for a, e in zip(arrays, emits, strict=True) if e.pulled]
         call = self.function.call()
@@ -224,7 +237,7 @@ class Lowering:
             empties = "()" if len(arrays) == 1 else ", ".join("()" for _ in arrays)
             inner = f"\n{indent}{step}"
             lines = [f"{', '.join(arrays)} = {empties}", f"if {count}:{inner}{inner.join(lines)}"]
-        bound, sources = self._header(names, arrays)
+        bound, sources = self._header(names, [_rows(a, e.value) for a, e in zip(arrays, emits, strict=True)])
         before = self._hoisted_lines() + "".join(f"{line}\n{indent}" for line in lines)
         start = self.document.span(loop.node)[0]
         end = self.document.span(loop.node.iter)[1]
@@ -333,3 +346,8 @@ class Lowering:
             document.source)  # fmt: skip
         rest = document.source[end:line_end]
         return Edit(end, end + len(rest.rstrip(b"\r\n")), "")
+
+
+def _rows(array: str, value: Value) -> str:
+    """What gives the results of the items one by one: an array does, a tuple of arrays has to be zipped."""
+    return array if isinstance(value.kind, Array) else f"zip(*{array})"

@@ -14,7 +14,7 @@ def splice(document: Document, node: ast.expr | ast.stmt, replaced: Mapping[ast.
     """The text of `node` with the parts in `replaced` written differently."""
     start, end = document.span(node)
     inside = {part: text for part, text in replaced.items() if _within(document, part, start, end)}
-    spans = sorted((*document.span(part), text) for part, text in inside.items())
+    spans = sorted(((*document.span(part), text) for part, text in inside.items()), key=lambda s: (s[0], -s[1]))
     pieces: list[bytes] = []
     done = start
     for first, last, text in spans:
@@ -43,6 +43,13 @@ def reindent(text: str, old: str, new: str) -> str:
         else:
             moved.append(new + line.lstrip())
     return "\n".join(moved)
+
+
+def indented(text: str, step: str) -> str:
+    """Every line moved to the right by `step`, but for empty ones and those that begin inside a string."""
+    fixed = _inside_strings(text)
+    lines = enumerate(text.split("\n"), 1)
+    return "\n".join(step + line if line and number not in fixed else line for number, line in lines)
 
 
 def _inside_strings(text: str) -> set[int]:

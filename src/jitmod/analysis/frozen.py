@@ -1,0 +1,185 @@
+"""What a compiled function would freeze: variables and attributes that an eager callee reads anew on every call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from jitmod.analysis import library
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.library import Role
+from jitmod.analysis.values import (
+    Array,
+    ClassRef,
+    Constant,
+    Instance,
+    Kind,
+    Namespace,
+    Number,
+    Record,
+    Routine,
+    Transformed,
+)
+from jitmod.source.project import Class, Function, SourceModule
+from jitmod.source.scopes import Scope
+
+_DEFINED = ("import", "def", "class")
+
+
+@dataclass(eq=False)
+class Frozen:
+    """Finds reads of what may change between calls. Each comes as a reason code and a few words."""
+
+    inference: Inference
+
+    def of_name(self, name: ast.Name, function: Function) -> Iterator[tuple[str, str]]:
+        module = function.module
+        if self.inference.comprehension_binding(name.id, name, module) is not None:
+            return
+        scope = self.inference.scope_binding(name.id, name, module)
+        if scope is None or isinstance(scope.node, ast.ClassDef):
+            return
+        if scope.parent is None:
+            yield from self._of_variable(scope, name.id)
+        elif scope is not function.scope and function.node in [scope.node, *module.ancestors(scope.node)]:
+            return  # a nested function's own variable, or that of the function itself
+        elif scope is not function.scope:
+            kinds = [self.inference.bound(b, module) for b in scope.bindings[name.id]]
+            if len(kinds) > 1 or not self.is_constant(kinds[0]):
+                yield "late-binding", f"`{name.id}` belongs to the function around it and may change"
+
+    def of_attribute(self, node: ast.Attribute, module: SourceModule) -> Iterator[tuple[str, str]]:
+        infer = self.inference
+        dotted = infer.dotted(node, module)
+        if dotted is not None:
+            match infer.project.lookup(dotted):
+                case (Scope() as scope, str() as rest) if "." not in rest:
+                    yield from self._of_variable(scope, rest)
+                case str() as name if library.role(name) is Role.HOST and not isinstance(
+                    module.parents.get(node), ast.Call | ast.Attribute
+                ):
+                    yield "host-effect", f"`{name}` is state of the process"
+            return
+        holder = infer.kind(node.value, module)
+        match holder:
+            case ClassRef(Class()) if node.attr in self.changed_names:
+                yield "rebound-global", f"`{ast.unparse(node)}` is a class attribute that is assigned elsewhere"
+            case Instance(Class() as cls):
+                declared = any(node.attr in infer.classes.declared(c) for c in infer.classes.lineage(cls))
+                own = infer.classes.is_module(cls) and (declared or self._set_in_init(cls, node.attr))
+                if not own and node.attr in self.changed_names:
+                    yield "mutable-self", f"`{ast.unparse(node)}` is assigned elsewhere"
+
+    def of_function(self, function: Function) -> Iterator[tuple[str, str]]:
+        """A function that somebody replaces (`module.f = g`)."""
+        if function.owner is None and not isinstance(function.node, ast.Lambda):
+            if function.node.name in self.changed_names:
+                yield "rebound-global", f"`{function.node.name}` is replaced somewhere"
+
+    def _set_in_init(self, cls: Class, attr: str) -> bool:
+        init = self.inference.classes.method(cls, "__init__")
+        nodes = ast.walk(init.node) if init else ()
+        return any(isinstance(n, ast.Attribute) and n.attr == attr and isinstance(n.ctx, ast.Store) for n in nodes)
+
+    def _of_variable(self, scope: Scope, name: str) -> Iterator[tuple[str, str]]:
+        bindings = scope.bindings[name]
+        if all(b.how in _DEFINED for b in bindings):
+            return
+        kind = self.inference.bound(bindings[0], scope.module)
+        if self.is_rebound(scope, name):
+            yield "rebound-global", f"`{name}` is a variable of the module that is changed elsewhere"
+        elif not self.is_constant(kind) and not self._only_read(name):
+            yield "rebound-global", f"`{name}` is a variable of the module whose value others may change"
+
+    def is_rebound(self, scope: Scope, name: str) -> bool:
+        """Whether a module's variable is bound more than once, or changed in place or from outside anywhere."""
+        if len(scope.bindings[name]) > 1 or any(name in s.rebinds for s in scope.module.scopes.values()):
+            return True
+        return name in self.changed_names
+
+    def is_constant(self, kind: Kind) -> bool:
+        """Whether a value cannot change in place."""
+        match kind:
+            case Array() | Number() | Constant() | ClassRef() | Namespace() | Routine() | Transformed():
+                return True
+            case Record(items, is_tuple):
+                return is_tuple and all(self.is_constant(item) for item in items)
+            case Instance(cls):
+                return self.inference.classes.is_module(cls)
+        return False
+
+    def _only_read(self, name: str) -> bool:
+        """Whether every use of a variable, in any file, takes a value out of it and hands the object to nobody."""
+        return all(self._is_plain_read(node, module) for module, node in self._uses.get(name, ()))
+
+    def _is_plain_read(self, node: ast.expr, module: SourceModule) -> bool:
+        parent = module.parents.get(node)
+        match parent:
+            case ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.comprehension() | ast.For() | ast.FormattedValue():
+                return True
+            case ast.Subscript(value=value, ctx=ast.Load()):
+                return value is node or isinstance(parent, ast.Subscript)
+            case ast.Call(func=func) if func is not node:
+                kind = self.inference.kind(func, module)
+                is_library = isinstance(kind, Routine) and isinstance(kind.target, str)
+                return is_library and not (isinstance(func, ast.Attribute) and func.attr in library.MUTATING_METHODS)
+            case ast.Attribute(attr=attr, ctx=ast.Load()):
+                called = isinstance(module.parents.get(parent), ast.Call)
+                return attr in ("shape", "ndim", "size", "dtype", "T") or (
+                    called and attr in library.ARRAY_ONLY_METHODS | {"get", "items", "keys", "values", "index", "count"}
+                )
+        return False
+
+    @cached_property
+    def _uses(self) -> dict[str, list[tuple[SourceModule, ast.expr]]]:
+        """Every read of a name, or of an attribute of an imported module, by that name."""
+        found: dict[str, list[tuple[SourceModule, ast.expr]]] = {}
+        for module in self.inference.project.by_path.values():
+            for node in ast.walk(module.document.tree):
+                match node:
+                    case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
+                        found.setdefault(name, []).append((module, node))
+        return found
+
+    @cached_property
+    def changed_names(self) -> frozenset[str]:
+        """Names that the project stores into: `X[k] = `, `m.X = `, `X.append()`, `setattr(m, "X", ...)`, patches."""
+        found: set[str] = set()
+        for module in self.inference.project.by_path.values():
+            for node in ast.walk(module.document.tree):
+                match node:
+                    case ast.Attribute(value=ast.Name(id="self"), attr=attr, ctx=ast.Store() | ast.Del()):
+                        found |= set() if self._in_init(node, module) else {attr}
+                    case ast.Attribute(value=value, attr=attr, ctx=ast.Store() | ast.Del()):
+                        found |= {attr, *_last_name(value)}
+                    case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
+                        found |= set(_last_name(value))
+                    case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in library.MUTATING_METHODS:
+                        found |= set(_last_name(value))
+                found |= set(_patched(node))
+        return frozenset(found)
+
+    def _in_init(self, node: ast.AST, module: SourceModule) -> bool:
+        name = getattr(module.scope_of(node).node, "name", "")
+        return name in ("__init__", "__post_init__", "setup")
+
+
+def _last_name(expr: ast.expr) -> Iterator[str]:
+    match expr:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            yield name
+
+
+def _patched(node: ast.AST) -> Iterator[str]:
+    """Names in the strings of `setattr(m, "x", v)`, `patch("m.x")`, `monkeypatch.setattr(m, "x", v)`."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args) if name in (
+            "setattr", "object", "patch", "setitem", "delattr", "dict"
+        ):  # fmt: skip
+            for value in args:
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield value.value.rpartition(".")[2]
+
+

@@ -1,0 +1,163 @@
+"""The parameters of a compiled function: what the map piece reads from outside of the loop, and how the call passes it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from dataclasses import dataclass, field
+
+from jitmod.analysis.effects import Effects
+from jitmod.analysis.heap import is_immutable
+from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.plan import LoopPlan
+from jitmod.analysis.ssa import Value
+from jitmod.analysis.values import (
+    UNKNOWN,
+    Array,
+    ClassRef,
+    Instance,
+    Kind,
+    NdArray,
+    Number,
+    Routine,
+    Sequence,
+    Transformed,
+)
+from jitmod.rewrite.imports import Imports
+from jitmod.source.document import Document
+from jitmod.source.project import SourceModule
+from jitmod.source.scopes import Scope
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the compiled function: `text` is what the call passes for it. `leads`: it stands before others."""
+
+    name: str
+    text: str
+    annotation: str = ""
+    leads: bool = False
+
+
+@dataclass(eq=False)
+class Parameters:
+    """Collects parameters; `renamed` says how the map piece must write what they stand for."""
+
+    plan: LoopPlan
+    effects: Effects
+    imports: Imports
+    reserved: set[str]
+    found: list[Parameter] = field(default_factory=list)
+    renamed: dict[ast.expr, str] = field(default_factory=dict)
+
+    @property
+    def module(self) -> SourceModule:
+        return self.plan.loop.module
+
+    @property
+    def document(self) -> Document:
+        return self.plan.loop.module.document
+
+    def add(self, text: str, wish: str, annotation: str = "", own: str = "", leads: bool = False) -> str:
+        """The name of the parameter for which the call passes `text`; `own` is the name that it takes the place of."""
+        for parameter in self.found:
+            if parameter.text == text:
+                return parameter.name
+        used = {p.name for p in self.found} | (self.reserved - {own} if text != wish else set())
+        name, number = wish, 1
+        while name in used:
+            number += 1
+            name = f"{wish}_{number}"
+        at = sum(p.leads for p in self.found) if leads else len(self.found)
+        self.found.insert(at, Parameter(name, text, annotation, leads))
+        return name
+
+    def invariant(self, name: ast.Name, value: Value) -> None:
+        """Pass what `name` reads from outside, unless it is a definition of the module. Raises `Unplannable`."""
+        scope = self.effects.inference.scope_binding(name.id, name, self.module)
+        if scope is None or (scope.parent is None and self._is_definition(scope, name.id, value.kind)):
+            return
+        expr, kind = self._object(name, value.kind)
+        self._check(expr, kind)
+        own = name.id
+        if isinstance(kind, Number) and kind.type != "bool":
+            number = self._number(expr)
+            if number is not None:
+                wish = expr.id if isinstance(expr, ast.Name) else expr.attr
+                wish = wish.lstrip("_").lower() if number is expr else f"{wish.lstrip('_').lower()}_term"
+                asarray = self.imports.refer("jax.numpy.asarray")
+                self.renamed[number] = self.add(f"{asarray}({self.document.text(number)})", wish, own=own)
+                return
+        text = self.document.text(expr)
+        wish = "module" if text == "self" else text.rpartition(".")[2].lstrip("_")
+        wish = wish.lower() if wish.isupper() else wish
+        parameter = self.add(text, wish, self.annotation(expr), own, leads=isinstance(kind, Instance))
+        if parameter != text:
+            self.renamed[expr] = parameter
+
+    def _check(self, expr: ast.expr, kind: Kind) -> None:
+        written = ast.unparse(expr)
+        receiver = getattr(kind, "receiver", None)
+        if isinstance(kind, Routine | Transformed) and not isinstance(receiver, Instance):
+            message = f"`{written}` is made inside the function; at module level it would compile once"
+            raise Unplannable("local-callable", expr, message)
+        if kind == UNKNOWN:
+            message = f"it cannot be told what `{written}` is; annotate it (an Array, a Module, a number)"
+            raise Unplannable("mutable-self", expr, message)
+        if isinstance(kind, Instance) and not is_immutable(kind, self.effects):
+            message = f"`{written}` is a plain object; the compiled function would not see it change"
+            raise Unplannable("mutable-self", expr, message)
+        if isinstance(kind, Routine):
+            message = f"`{written}` is a method of a plain object, which cannot be passed"
+            raise Unplannable("mutable-self", expr, message)
+
+    def _is_definition(self, scope: Scope, name: str, kind: Kind) -> bool:
+        """A module's import, function or class; or a callable that it makes once (`step = jax.jit(f)`)."""
+        if {b.how for b in scope.bindings[name]} <= {"import", "def", "class"}:
+            return True
+        made = isinstance(kind, Routine | Transformed | ClassRef)
+        return made and not self.effects.frozen.is_rebound(scope, name)
+
+    def _object(self, name: ast.Name, kind: Kind) -> tuple[ast.Name | ast.Attribute, Kind]:
+        """The attribute path from a name to the first object that may be passed: an array, a Module, a number."""
+        expr: ast.Name | ast.Attribute = name
+        while not is_immutable(kind, self.effects) and not isinstance(kind, Sequence | NdArray):
+            parent = self.module.parents[expr]
+            if not isinstance(parent, ast.Attribute):
+                break
+            expr, kind = parent, self.effects.inference.kind(parent, self.module)
+        return expr, kind
+
+    def _number(self, expr: ast.expr) -> ast.expr | None:
+        """The largest host arithmetic around a number that only meets device values in arithmetic of theirs.
+
+        It stays on the host, in double precision, and enters as a weakly typed array: the same as a Python number there.
+        """
+        infer = self.effects.inference
+        while isinstance(infer.kind(expr, self.module), Number):
+            parent = self.module.parents[expr]
+            if not isinstance(parent, ast.BinOp | ast.UnaryOp):
+                return None
+            if isinstance(parent, ast.BinOp) and not isinstance(infer.kind(parent, self.module), Number):
+                other = parent.right if parent.left is expr else parent.left
+                fits = not isinstance(parent.op, ast.Pow) and isinstance(infer.kind(other, self.module), Array)
+                return expr if fits else None
+            expr = parent
+        return None
+
+    def annotation(self, expr: ast.expr) -> str:
+        """The user's own annotation of a parameter that is passed on, where it means the same at module level."""
+        function = self.plan.loop.function
+        if isinstance(expr, ast.Name) and function is not None:
+            for arg in function.parameters:
+                plain = arg not in (function.node.args.vararg, function.node.args.kwarg)
+                once = len(function.scope.bindings[arg.arg]) == 1
+                if arg.arg == expr.id and arg.annotation is not None and plain and once:
+                    names = [n for n in ast.walk(arg.annotation) if isinstance(n, ast.Name)]
+                    if all(self._is_global(n) for n in names):
+                        return self.document.text(arg.annotation)
+        return ""
+
+    def _is_global(self, name: ast.Name) -> bool:
+        scope = self.effects.inference.scope_binding(name.id, name, self.module)
+        return scope.parent is None if scope is not None else hasattr(builtins, name.id)
