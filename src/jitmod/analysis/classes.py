@@ -139,13 +139,15 @@ class Classes:
 
     def _escapes(self, cls: Class) -> bool:
         """Whether the class is handed to somebody as a value."""
+        harmless = ("isinstance", "issubclass", "super")
         for module in self.inference.project.by_path.values():
             for node in ast.walk(module.document.tree):
                 if isinstance(node, ast.Name) and node.id == cls.node.name and isinstance(node.ctx, ast.Load):
                     parent = module.parents[node]
-                    if isinstance(parent, ast.Call) and parent.func is not node:
-                        if self.inference.dotted(parent.func, module) not in ("isinstance", "issubclass", "super"):
-                            return True
+                    given = isinstance(parent, ast.Call) and parent.func is not node
+                    func = parent.func if isinstance(parent, ast.Call) else None
+                    if given and func is not None and (self.inference.dotted(func, module) or "") not in harmless:
+                        return True
         return False
 
     def is_property(self, expr: ast.Attribute, module: SourceModule) -> bool:

@@ -264,12 +264,21 @@ class Effects:
             case ast.Try(handlers=[_, *_]):
                 yield self._hazard("exception-order", node, module, "a try could catch what only a trace raises")
             case ast.For(iter=iterable) | ast.comprehension(iter=iterable):
-                if isinstance(self.inference.kind(iterable, module), LazyIterator) and not isinstance(iterable, ast.Call):
+                lazy = isinstance(self.inference.kind(iterable, module), LazyIterator)
+                if lazy and not isinstance(iterable, ast.Call):
                     what = f"`{ast.unparse(iterable)}` is used up by iterating"
                     yield self._hazard("host-effect", iterable, module, what)
             case ast.Subscript(slice=index) if self._is_mask(index, module):
                 what = f"the shape of `{ast.unparse(node)}` depends on values"
                 yield self._hazard("ragged-items", node, module, what)
+            case ast.Subscript(value=value, slice=index) if (
+                is_device(self.inference.kind(index, module))
+                and not self.is_static(index, module)
+                and not isinstance(self.inference.kind(value, module), Array | Device | NdArray)
+                and not (isinstance(value, ast.Attribute) and value.attr == "at")
+            ):
+                what = f"`{ast.unparse(node)}` needs a computed value as a Python index"
+                yield self._hazard("scalar-needed-as-python", node, module, what)
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
                 if self._is_computed(test, module):
                     what = f"`{ast.unparse(test)}` branches in Python on a computed value"

@@ -22,6 +22,7 @@ from jitmod.analysis.values import (
     Routine,
     Transformed,
 )
+from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.scopes import Scope
 
@@ -74,9 +75,9 @@ class Frozen:
 
     def of_function(self, function: Function) -> Iterator[tuple[str, str]]:
         """A function that somebody replaces (`module.f = g`)."""
-        if function.owner is None and not isinstance(function.node, ast.Lambda):
-            if function.node.name in self.changed_names:
-                yield "rebound-global", f"`{function.node.name}` is replaced somewhere"
+        name = "" if isinstance(function.node, ast.Lambda) else function.node.name
+        if function.owner is None and name in self.changed_names:
+            yield "rebound-global", f"`{name}` is replaced somewhere"
 
     def _set_in_init(self, cls: Class, attr: str) -> bool:
         init = self.inference.classes.method(cls, "__init__")
@@ -88,7 +89,9 @@ class Frozen:
         if all(b.how in _DEFINED for b in bindings):
             return
         kind = self.inference.bound(bindings[0], scope.module)
-        if self.is_rebound(scope, name):
+        if isinstance(kind, LazyIterator):
+            yield "host-effect", f"`{name}` is used up by iterating"
+        elif self.is_rebound(scope, name):
             yield "rebound-global", f"`{name}` is a variable of the module that is changed elsewhere"
         elif not self.is_constant(kind) and not self._only_read(name):
             yield "rebound-global", f"`{name}` is a variable of the module whose value others may change"

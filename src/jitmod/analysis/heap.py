@@ -45,7 +45,7 @@ class Read:
 class Touch:
     """A host statement may change something.
 
-    `how`: attribute (binds `name` anew on some object), content, append (content too, once in every iteration), anything.
+    `how`: attribute (binds `name` anew on some object), content, append (content, in every iteration), or anything.
 
     `owner` is the local container that is changed, where it is known to be nobody else's.
     """
@@ -120,9 +120,7 @@ def _own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> st
     return expr.id
 
 
-def _call_touches(
-    call: ast.Call, statement: ast.AST, module: SourceModule, effects: Effects
-) -> Iterator[Touch]:
+def _call_touches(call: ast.Call, statement: ast.AST, module: SourceModule, effects: Effects) -> Iterator[Touch]:
     infer = effects.inference
     callee = infer.kind(call.func, module)
     written = ast.unparse(call.func)
@@ -151,7 +149,9 @@ def _is_benign(callee: Kind, effects: Effects) -> bool:
         case Routine(str() as name, None):
             return library.role(name) is not Role.UNKNOWN and name not in library.IN_PLACE
         case Routine(str() as name):
-            return not name.startswith("array.") or name.partition(".")[2] in library.ARRAY_ONLY_METHODS
+            return not name.startswith("array.") or name.partition(".")[2] in (
+                library.ARRAY_ONLY_METHODS | library.PULL_METHODS
+            )
         case Transformed(base, _):
             return _is_benign(base, effects)
         case Instance(cls):

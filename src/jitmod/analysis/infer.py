@@ -166,10 +166,8 @@ class Inference:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=base), attr=attr), args=args) if base == name:
                     if attr == "append" and len(args) == 1:
                         added = self.kind(args[0], scope.module)
-                        item = added if not changed and isinstance(kind, Sequence) and kind.length in (0, "=0") else join(
-                            item, added
-                        )
-                        changed = True
+                        empty = not changed and isinstance(kind, Sequence) and kind.length in (0, "=0")
+                        item, changed = added if empty else join(item, added), True
                     elif attr in library.MUTATING_METHODS:
                         item, changed = UNKNOWN, True
                 case ast.Subscript(value=ast.Name(id=base), ctx=ast.Store() | ast.Del()) if base == name:
@@ -278,7 +276,7 @@ class Inference:
             case ClassRef(Class() as cls):
                 unbound = self.classes.method(cls, attr)
                 return Routine(unbound) if unbound else UNKNOWN
-            case ClassRef(str() as name):
+            case ClassRef(str() as name) | Instance(str() as name) if not library.is_module_class(name):
                 return self._library(f"{name}.{attr}")
             case Array() | NdArray() | Device():
                 match attr:

@@ -72,12 +72,13 @@ def check_heap(loop: Loop, body: Body, used: tuple[Stream, ...], effects: Effect
                 kind, path = _object_read(name, value.kind, loop, effects)
                 reads.append(Read(path, not is_immutable(kind, effects)))
     # a loop over a list to which every iteration appends never ends: such a list is another one
-    iterated = [touch for touch in changed if touch.how != "append"]
-    for read, touched in [
-        *((read, changed) for read in reads),
-        *((Read(path_of(s.source), True), iterated if isinstance(loop.node, ast.For) and s.name.isidentifier() else changed)
-          for s in used if s.source is not None and not isinstance(s.kind, Array)),
-    ]:  # fmt: skip
+    lasting = [touch for touch in changed if touch.how != "append"]
+    pairs = [(read, changed) for read in reads]
+    for stream in used:
+        if stream.source is not None and not isinstance(stream.kind, Array):
+            iterated = isinstance(loop.node, ast.For) and stream.name.isidentifier()
+            pairs.append((Read(path_of(stream.source), True), lasting if iterated else changed))
+    for read, touched in pairs:
         for touch in touched:
             if read.path and touch.hits(read):
                 raise _conflict(read, touch)
@@ -198,7 +199,7 @@ def _within_function(loop: Loop) -> list[ast.AST]:
 
 
 def check_results(values: Iterable[Value], at: ast.AST) -> None:
-    """What leaves the map piece must be arrays, or flat tuples of them: anything else would come back as another type."""
+    """What leaves the map piece must be arrays or flat tuples of them: others would come back as another type."""
     for value in values:
         is_tuple = isinstance(value.kind, Record) and value.kind.is_tuple
         parts = value.kind.items if isinstance(value.kind, Record) and is_tuple else (value.kind,)

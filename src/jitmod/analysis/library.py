@@ -204,6 +204,8 @@ def result(dotted: str) -> Kind:
         return Device()
     if dotted.startswith(("jax.numpy.", "jax.nn.", "jax.random.", "jax.image.", "jax.ops.")):
         return Array()
+    if dotted == "logging.getLogger":
+        return Instance("logging.Logger")
     if dotted == "jax.device_get":
         return UNKNOWN
     if dotted.startswith("math."):

@@ -41,18 +41,19 @@ def parameter(binding: Binding, module: SourceModule, infer: Inference) -> Kind:
     if arg is function.node.args.kwarg:
         return Mapping(promised or UNKNOWN)
     if promised is not None and not isinstance(promised, Sequence | Mapping):
-        at_sites = _from_call_sites(function, arg, infer)
-        if isinstance(promised, Array) and isinstance(at_sites, Sequence | Record | Mapping | NdArray):
-            return at_sites  # the calls say otherwise
+        kinds = _from_call_sites(function, arg, infer)
+        if isinstance(promised, Array) and any(isinstance(k, Sequence | Record | Mapping | NdArray) for k in kinds):
+            return joined(kinds)  # the calls say otherwise
+        at_sites = joined(kinds)
         return at_sites if isinstance(promised, Array) and isinstance(at_sites, Array) else promised
     if function.owner is not None and function.parameters[0] is arg and not is_static(function):
         return ClassRef(function.owner) if is_classmethod(function) else Instance(function.owner)
-    found = _from_call_sites(function, arg, infer)
+    found = joined(_from_call_sites(function, arg, infer))
     return found if found != UNKNOWN else promised or UNKNOWN
 
 
-def _from_call_sites(function: Function, arg: ast.arg, infer: Inference) -> Kind:
-    """What the project's calls pass for `arg`: all that say something must agree."""
+def _from_call_sites(function: Function, arg: ast.arg, infer: Inference) -> list[Kind]:
+    """What the project's calls pass for `arg`, as far as they say something."""
     kinds: list[Kind] = []
     for module, call in call_sites(function, infer):
         value = argument(function, call, arg.arg)
@@ -60,7 +61,7 @@ def _from_call_sites(function: Function, arg: ast.arg, infer: Inference) -> Kind
             continue  # handed through from outside of what can be seen: it says nothing
         found = infer.kind(value, module)
         kinds.append(found if value is default_of(function, arg) else with_length_token(found, None))
-    return joined(kinds)
+    return kinds
 
 
 def _is_open(value: ast.expr, module: SourceModule, infer: Inference, depth: int = 4) -> bool:

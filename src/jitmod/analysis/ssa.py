@@ -128,9 +128,9 @@ class Environment:
         for parent in self.module.ancestors(name):
             if parent is self.loop.node:
                 return False
-            if isinstance(parent, ast.Lambda | ast.FunctionDef) and inner is not parent.args:  # defaults are outside
-                if name.id in self.module.scopes[parent].bindings:
-                    return True
+            is_function = isinstance(parent, ast.Lambda | ast.FunctionDef) and inner is not parent.args  # not a default
+            if is_function and name.id in self.module.scopes[parent].bindings:
+                return True
             if isinstance(parent, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
                 bound = {n.id for g in parent.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
                 if name.id in bound and inner is not parent.generators[0].iter:

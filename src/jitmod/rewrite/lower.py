@@ -109,8 +109,9 @@ class Lowering:
         (emit, *others) = self.plan.emits
         pure = not others and emit.readers == (loop.node.elt,) and not self.plan.bounded_elsewhere
         parent = self.module.parents[loop.node]
-        is_array = isinstance(emit.value.kind, Array)
-        if pure and is_array and isinstance(parent, ast.Call) and is_fold(parent, loop, self.function.effects.inference):
+        infer = self.function.effects.inference
+        stackable = pure and isinstance(emit.value.kind, Array)
+        if stackable and isinstance(parent, ast.Call) and is_fold(parent, loop, infer):
             text = self._folded(parent)
             return (Edit(*self.document.span(parent), self._enclosed(parent, text)),)
         if pure:

@@ -1,4 +1,4 @@
-"""The parameters of a compiled function: what the map piece reads from outside of the loop, and how the call passes it."""
+"""The parameters of a compiled function: what the map piece reads from outside, and how the call passes it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Parameters:
     def _number(self, expr: ast.expr) -> ast.expr | None:
         """The largest host arithmetic around a number that only meets device values in arithmetic of theirs.
 
-        It stays on the host, in double precision, and enters as a weakly typed array: the same as a Python number there.
+        It stays on the host, in double precision, and enters as a weakly typed array, which is as good as a number.
         """
         infer = self.effects.inference
         while isinstance(infer.kind(expr, self.module), Number):

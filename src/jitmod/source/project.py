@@ -176,10 +176,13 @@ class Project:
                 documents[path] = Document.read(root, path)
             except UnreadableSource as unreadable:
                 errors[path] = unreadable.error
-        return cls.of(documents, errors)
+        return cls.of(documents, errors, root.resolve().name)
 
     @classmethod
-    def of(cls, documents: Mapping[str, Document], errors: Mapping[str, SourceError] | None = None) -> Project:
+    def of(
+        cls, documents: Mapping[str, Document], errors: Mapping[str, SourceError] | None = None, root_name: str = "root"
+    ) -> Project:
+        """The index of documents by relative path; `root_name` is the package's name where the root itself is one."""
         packages = {str(PurePosixPath(p).parent) for p in documents if PurePosixPath(p).name == "__init__.py"}
         by_path = {}
         for path, document in documents.items():
@@ -188,7 +191,9 @@ class Project:
             folder = file.parent
             parts = [] if is_package else [file.stem]
             while str(folder) in packages:
-                parts.insert(0, folder.name)
+                parts.insert(0, folder.name or root_name)
+                if folder == folder.parent:
+                    break
                 folder = folder.parent
             by_path[path] = SourceModule(".".join(parts) or file.parent.name, document, is_package)
         modules: dict[str, SourceModule] = {}
