@@ -36,7 +36,7 @@ from jitmod.analysis.values import (
 from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Class, Function, SourceModule
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_DEPTH = 30  # calls inside of calls
 _STATIC_ATTRIBUTES = frozenset({"shape", "ndim", "size", "dtype", "weak_type", "__name__", "__class__"})
 
 
@@ -58,6 +58,7 @@ class Effects:
     _known: dict[Function, tuple[Hazard, ...]] = field(default_factory=dict)
     _active: set[Function] = field(default_factory=set)
     _holding: set[str] = field(default_factory=set)
+    reaching_boundary: dict[Function, bool] = field(default_factory=dict)  # remembered by `jits.is_heavy`
 
     @cached_property
     def frozen(self) -> Frozen:
@@ -69,6 +70,8 @@ class Effects:
             return self._known[function]
         if function in self._active:
             return ()
+        if len(self._active) > _DEPTH:
+            return (self._hazard("unresolved-callee", function.node, function.module, "calls nested too deeply"),)
         self._active.add(function)
         try:
             found = tuple(dict.fromkeys(self._walk(function)))

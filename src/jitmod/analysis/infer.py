@@ -45,6 +45,7 @@ from jitmod.source.project import Class, Function, Project, SourceModule
 from jitmod.source.scopes import Binding, Scope
 from jitmod.source.signatures import is_property, is_static
 
+_DEPTH = 60  # questions inside of questions; what lies deeper counts as unknown
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -84,7 +85,7 @@ class Inference:
     @contextmanager
     def once(self, key: object) -> Generator[bool]:
         """False where the question `key` is being answered already: a value defined through itself."""
-        if key in self._active:
+        if key in self._active or len(self._active) > _DEPTH:
             self.cycles += 1
             yield False
             return
@@ -349,7 +350,8 @@ class Inference:
             case ast.DictComp(value=value):
                 return Mapping(self.kind(value, module))
             case ast.Lambda():
-                return Routine(module.functions[expr])
+                function = module.functions.get(expr)  # none for one inside an annotation
+                return Routine(function) if function is not None else UNKNOWN
         return UNKNOWN
 
     def _is_alike(self, elt: ast.expr, generator: ast.comprehension, module: SourceModule) -> bool:

@@ -18,30 +18,43 @@ def is_heavy(kind: Kind, effects: Effects) -> bool:
     A plain function counts where it reaches one and may be traced as a whole.
     """
     match kind:
-        case Instance(cls):
-            return effects.inference.classes.is_module(cls)
-        case Routine(_, Instance(cls)):
-            return effects.inference.classes.is_module(cls)
         case Routine(Function() as function, None):
-            return _reaches(function, effects, set()) and not effects.of_function(function)
+            known = effects.reaching_boundary
+            if function not in known:
+                known[function] = _reaches(function, effects)
+            return known[function] and not effects.of_function(function)
         case Transformed(base, transform):
             return transform in library.JITS or is_heavy(base, effects)
+    return _is_boundary(kind, effects)
+
+
+def _is_boundary(kind: Kind, effects: Effects) -> bool:
+    """A Module, its method, or a compiled function, whatever transforms are around it."""
+    while isinstance(kind, Transformed):
+        if kind.transform in library.JITS:
+            return True
+        kind = kind.base
+    match kind:
+        case Instance(cls) | Routine(_, Instance(cls)):
+            return effects.inference.classes.is_module(cls)
     return False
 
 
-def _reaches(function: Function, effects: Effects, seen: set[Function]) -> bool:
-    """Whether a function calls a Module or compiled function, itself or through other functions."""
-    if function in seen:
-        return False
-    seen.add(function)
-    for node in ast.walk(function.node):
-        if isinstance(node, ast.Call):
-            match effects.inference.kind(node.func, function.module):
-                case Routine(Function() as inner, None):
-                    if _reaches(inner, effects, seen):
-                        return True
-                case callee if is_heavy(callee, effects):
+def _reaches(function: Function, effects: Effects) -> bool:
+    """Whether a function calls a Module or compiled function, itself or through other plain functions."""
+    seen, todo = {function}, [function]
+    while todo:
+        current = todo.pop()
+        for node in ast.walk(current.node):
+            if isinstance(node, ast.Call):
+                kind = effects.inference.kind(node.func, current.module)
+                if _is_boundary(kind, effects):
                     return True
+                while isinstance(kind, Transformed):
+                    kind = kind.base
+                if isinstance(kind, Routine) and isinstance(kind.target, Function) and kind.target not in seen:
+                    seen.add(kind.target)
+                    todo.append(kind.target)
     return False
 
 
