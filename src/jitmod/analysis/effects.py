@@ -13,9 +13,12 @@ from functools import cached_property
 
 from jitmod.analysis import library
 from jitmod.analysis.frozen import Frozen
+from jitmod.analysis.hazards import Hazard, hazard
+from jitmod.analysis.held import Held
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.library import Role
 from jitmod.analysis.reaching import reaching
+from jitmod.analysis.static import BindingTimes
 from jitmod.analysis.values import (
     UNKNOWN,
     Array,
@@ -24,12 +27,9 @@ from jitmod.analysis.values import (
     Device,
     Instance,
     Kind,
-    Mapping,
     NdArray,
     Number,
-    Record,
     Routine,
-    Sequence,
     Transformed,
     is_device,
 )
@@ -37,17 +37,6 @@ from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Class, Function, SourceModule
 
 _DEPTH = 30  # calls inside of calls
-_STATIC_ATTRIBUTES = frozenset({"shape", "ndim", "size", "dtype", "weak_type", "__name__", "__class__"})
-
-
-@dataclass(frozen=True)
-class Hazard:
-    """Why a piece of code must not be traced: a reason code, where, and a few words."""
-
-    reason: str
-    path: str
-    line: int
-    what: str
 
 
 @dataclass(eq=False)
@@ -57,12 +46,19 @@ class Effects:
     inference: Inference
     _known: dict[Function, tuple[Hazard, ...]] = field(default_factory=dict)
     _active: set[Function] = field(default_factory=set)
-    _holding: set[str] = field(default_factory=set)
     reaching_boundary: dict[Function, bool] = field(default_factory=dict)  # remembered by `jits.is_heavy`
 
     @cached_property
     def frozen(self) -> Frozen:
         return Frozen(self.inference)
+
+    @cached_property
+    def held(self) -> Held:
+        return Held(self)
+
+    @cached_property
+    def times(self) -> BindingTimes:
+        return BindingTimes(self.inference)
 
     def of_function(self, function: Function) -> tuple[Hazard, ...]:
         """The hazards of tracing a call of `function`."""
@@ -71,7 +67,7 @@ class Effects:
         if function in self._active:
             return ()
         if len(self._active) > _DEPTH:
-            return (self._hazard("unresolved-callee", function.node, function.module, "calls nested too deeply"),)
+            return (hazard("unresolved-callee", function.node, function.module, "calls nested too deeply"),)
         self._active.add(function)
         try:
             found = tuple(dict.fromkeys(self._walk(function)))
@@ -96,9 +92,9 @@ class Effects:
         match callee:
             case Routine(Function() as function, receiver):
                 found = self.of_function(function)
-                found += tuple(self._hazard(r, call, module, what) for r, what in self.frozen.of_function(function))
+                found += tuple(hazard(r, call, module, what) for r, what in self.frozen.of_function(function))
                 if isinstance(receiver, Instance) and isinstance(receiver.cls, Class):
-                    found += self._overrides(receiver.cls, function)
+                    found += self.held.overrides(receiver.cls, function)
                 return found
             case Routine(str() as name, receiver):
                 return self._of_library(name, receiver, call, module)
@@ -107,115 +103,20 @@ class Effects:
             case Instance(Class() as cls):
                 called = infer.classes.method(cls, "__call__")
                 if called is None and not infer.classes.subclasses(cls):
-                    return (self._hazard("unresolved-callee", call, module, f"{cls.node.name} has no __call__"),)
+                    return (hazard("unresolved-callee", call, module, f"{cls.node.name} has no __call__"),)
                 own = self.of_function(called) if called else ()
-                inside = self._held(cls) + self._spliced() + self._unhashable(cls, call, module)
-                return own + self._overrides(cls, called) + inside
+                inside = self.held.of_class(cls) + self.held.spliced() + self.held.unhashable(cls, call, module)
+                return own + self.held.overrides(cls, called) + inside
             case ClassRef(Class() as cls):
                 init = infer.classes.method(cls, "__init__")
                 return self.of_function(init) if init else ()
             case Instance(str() as name) | ClassRef(str() as name):
                 if library.role(name) is Role.STATE:
-                    return (self._hazard("stateful-module", call, module, f"{name.rpartition('.')[2]} keeps a state"),)
-                return self._held_by_library(name) + self._library_overrides(name) + self._spliced()
+                    return (hazard("stateful-module", call, module, f"{name.rpartition('.')[2]} keeps a state"),)
+                return self.held.of_library(name) + self.held.subclasses_of_library(name) + self.held.spliced()
         if callee == UNKNOWN and isinstance(call.func, ast.Attribute) and _is_array_method(call.func):
             return ()
-        return (self._hazard("unresolved-callee", call, module, f"`{ast.unparse(call.func)}` cannot be resolved"),)
-
-    def _overrides(self, cls: Class, function: Function | None) -> tuple[Hazard, ...]:
-        """A value annotated with a class may be of any subclass: what those override counts too."""
-        found: tuple[Hazard, ...] = ()
-        name = function.node.name if function and not isinstance(function.node, ast.Lambda) else "__call__"
-        for sub in self.inference.classes.subclasses(cls):
-            if name in sub.methods and sub.methods[name] is not function:
-                found += self.of_function(sub.methods[name])
-        return found
-
-    def _held(self, cls: Class) -> tuple[Hazard, ...]:
-        """Modules built in `__init__` may hold functions (`nn.Lambda(f)`, `activation=f`) or a layer with a state."""
-        found: tuple[Hazard, ...] = ()
-        for current in self.inference.classes.lineage(cls):
-            function = current.methods.get("__init__")
-            for node in ast.walk(function.node if function else ast.Pass()):
-                if isinstance(node, ast.Call):
-                    kind = self.inference.kind(node, current.module)
-                    if isinstance(kind, Instance):
-                        found += self.held_by(node, current.module)
-        return found
-
-    def held_by(self, construction: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
-        """The hazards of the functions and layers that a Module's constructor call puts into it."""
-        found: tuple[Hazard, ...] = ()
-        kind = self.inference.kind(construction, module)
-        if isinstance(kind, Instance) and isinstance(kind.cls, str) and library.role(kind.cls) is Role.STATE:
-            found += self.of_callee(kind, construction, module)
-        for value in [*construction.args, *[k.value for k in construction.keywords]]:
-            held = self.inference.kind(value, module)
-            if isinstance(held, Routine | Transformed):
-                found += self.of_callee(held, construction, module)
-        return found
-
-    def _held_by_library(self, name: str) -> tuple[Hazard, ...]:
-        """Functions that the project puts into a library's Module, wherever it builds one of that class."""
-        if name not in library.HOLDERS or name in self._holding:
-            return ()
-        self._holding.add(name)
-        found: tuple[Hazard, ...] = ()
-        for holder in library.HOLDERS[name]:
-            for module, construction in self.inference.project.calls.get(holder.rpartition(".")[2], ()):
-                if self.inference.kind(construction.func, module) == ClassRef(holder):
-                    found += self.held_by(construction, module)
-        self._holding.discard(name)
-        return found
-
-    def _spliced(self) -> tuple[Hazard, ...]:
-        """Functions and Modules that `eqx.tree_at` puts into a Module somewhere in the project."""
-        if "tree_at" in self._holding:
-            return ()
-        self._holding.add("tree_at")
-        found: tuple[Hazard, ...] = ()
-        for module, call in self.inference.project.calls.get("tree_at", ()):
-            for value in call.args[2:3]:
-                kind = self.inference.kind(value, module)
-                if isinstance(kind, Routine | Transformed | Instance):
-                    found += self.of_callee(kind, call, module)
-        self._holding.discard("tree_at")
-        return found
-
-    def _library_overrides(self, name: str) -> tuple[Hazard, ...]:
-        """A value annotated with a library's class may be of a subclass that the project defines."""
-        found: tuple[Hazard, ...] = ()
-        for cls in self.inference.project.classes:
-            bases = [b for c in self.inference.classes.lineage(cls) for b in self.inference.classes.bases(c)]
-            if name in bases and "__call__" in cls.methods:
-                found += self.of_function(cls.methods["__call__"])
-        return found
-
-    def _unhashable(self, cls: Class, call: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
-        """Fields that a jit would have to hash and cannot."""
-        for current in self.inference.classes.lineage(cls):
-            for statement in current.node.body:
-                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                    kind = self.inference.classes.field(cls, statement.target.id)
-                    if self._cannot_be_static(statement, kind, current):
-                        what = f"the field `{statement.target.id}` cannot be hashed"
-                        return (self._hazard("unhashable-static", statement, current.module, what),)
-        return ()
-
-    def _cannot_be_static(self, statement: ast.AnnAssign, kind: Kind, cls: Class) -> bool:
-        text = ast.unparse(statement.annotation)
-        static = statement.value is not None and "static=True" in ast.unparse(statement.value)
-        if text.partition("[")[0].rpartition(".")[2] in ("set", "Set", "bytearray", "MutableSet"):
-            return True
-        if static and (isinstance(kind, NdArray | Array | Sequence | Mapping) or "ndarray" in text or "Array" in text):
-            return not isinstance(kind, Record)
-        if not isinstance(kind, Instance) or isinstance(kind.cls, str) or self.inference.classes.is_module(kind.cls):
-            return False
-        decorators = [ast.unparse(d) for d in kind.cls.node.decorator_list]
-        dataclass_ = any("dataclass" in d for d in decorators)
-        hashable = any(w in d for d in decorators for w in ("frozen=True", "eq=False", "unsafe_hash=True"))
-        own_eq = "__eq__" in kind.cls.methods and "__hash__" not in kind.cls.methods
-        return (dataclass_ and not hashable) or own_eq
+        return (hazard("unresolved-callee", call, module, f"`{ast.unparse(call.func)}` cannot be resolved"),)
 
     def changes_nothing(self, function: Function) -> bool:
         """Whether calling a function changes no object that existed before, text and files aside."""
@@ -247,60 +148,60 @@ class Effects:
         known = name in library.PLAIN_DECORATORS or name in library.TRANSFORMS
         if not known and (name is None or library.role(name) not in (Role.PURE, Role.STRUCTURE)):
             what = f"the decorator `{ast.unparse(expr)}` is not known"
-            yield self._hazard("unresolved-callee", decorator, module, what)
+            yield hazard("unresolved-callee", decorator, module, what)
 
     def _of_node(self, node: ast.AST, function: Function) -> Iterator[Hazard]:
         module = function.module
         match node:
             case ast.Name(ctx=ast.Load()):
                 for reason, what in self.frozen.of_name(node, function):
-                    yield self._hazard(reason, node, module, what)
+                    yield hazard(reason, node, module, what)
             case ast.Attribute(ctx=ast.Load()):
                 for reason, what in self.frozen.of_attribute(node, module):
-                    yield self._hazard(reason, node, module, what)
+                    yield hazard(reason, node, module, what)
                 yield from self._of_attribute(node, module)
             case ast.With(items=items):
                 for item in items:
                     if not isinstance(item.context_expr, ast.Call):
                         what = f"`with {ast.unparse(item.context_expr)}` may have an effect"
-                        yield self._hazard("unresolved-callee", item.context_expr, module, what)
+                        yield hazard("unresolved-callee", item.context_expr, module, what)
             case ast.Try(handlers=[_, *_]):
-                yield self._hazard("exception-order", node, module, "a try could catch what only a trace raises")
+                yield hazard("exception-order", node, module, "a try could catch what only a trace raises")
             case ast.For(iter=iterable) | ast.comprehension(iter=iterable):
                 lazy = isinstance(self.inference.kind(iterable, module), LazyIterator)
                 if lazy and not isinstance(iterable, ast.Call):
                     what = f"`{ast.unparse(iterable)}` is used up by iterating"
-                    yield self._hazard("host-effect", iterable, module, what)
-            case ast.Subscript(slice=index) if self._is_mask(index, module):
+                    yield hazard("host-effect", iterable, module, what)
+            case ast.Subscript(slice=index) if self.times.is_mask(index, module):
                 what = f"the shape of `{ast.unparse(node)}` depends on values"
-                yield self._hazard("ragged-items", node, module, what)
+                yield hazard("ragged-items", node, module, what)
             case ast.Subscript(value=value, slice=index) if (
                 is_device(self.inference.kind(index, module))
-                and not self.is_static(index, module)
+                and not self.times.is_static(index, module)
                 and not isinstance(self.inference.kind(value, module), Array | Device | NdArray)
                 and not (isinstance(value, ast.Attribute) and value.attr == "at")
             ):
                 what = f"`{ast.unparse(node)}` needs a computed value as a Python index"
-                yield self._hazard("scalar-needed-as-python", node, module, what)
+                yield hazard("scalar-needed-as-python", node, module, what)
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
-                if self._is_computed(test, module):
+                if self.times.is_computed(test, module):
                     what = f"`{ast.unparse(test)}` branches in Python on a computed value"
-                    yield self._hazard("batched-branch", node, module, what)
+                    yield hazard("batched-branch", node, module, what)
             case ast.BinOp(left=left, right=right):
                 kinds = [self.inference.kind(side, module) for side in (left, right)]
                 if any(isinstance(k, NdArray) for k in kinds) and all(isinstance(k, NdArray | Number) for k in kinds):
                     what = f"`{ast.unparse(node)}` is numpy arithmetic"
-                    yield self._hazard("host-arithmetic", node, module, what)
+                    yield hazard("host-arithmetic", node, module, what)
                 for kind in kinds:
                     if isinstance(kind, Instance) and isinstance(kind.cls, Class):
                         what = f"`{ast.unparse(node)}` runs an operator of {kind.cls.node.name}"
-                        yield self._hazard("unresolved-callee", node, module, what)
+                        yield hazard("unresolved-callee", node, module, what)
             case ast.Call():
                 yield from self.of_call(node, module)
             case ast.Global() | ast.Nonlocal():
-                yield self._hazard("host-effect", node, module, f"`{node.names[0]}` is rebound in an outer scope")
+                yield hazard("host-effect", node, module, f"`{node.names[0]}` is rebound in an outer scope")
             case ast.Yield() | ast.YieldFrom() | ast.Await():
-                yield self._hazard("host-effect", node, module, "yield or await")
+                yield hazard("host-effect", node, module, "yield or await")
             case ast.Assign(targets=targets):
                 for target in targets:
                     yield from self._of_store(target, function)
@@ -309,38 +210,12 @@ class Effects:
                 given = [b for b in reaching(name, node.target, scope) if b.how == "param"] if scope else []
                 if given and not isinstance(self.inference.bound(given[0], module), Array | Number | Constant):
                     what = f"`{name} {_operator(node)}= ...` may change the caller's object"
-                    yield self._hazard("inplace-ndarray", node, module, what)
+                    yield hazard("inplace-ndarray", node, module, what)
             case ast.AugAssign(target=target) | ast.AnnAssign(target=target, value=ast.expr()):
                 yield from self._of_store(target, function)
             case ast.Delete(targets=targets):
                 for target in targets:
                     yield from self._of_store(target, function)
-
-    def _is_mask(self, index: ast.expr, module: SourceModule) -> bool:
-        """Whether an index is a boolean array: a comparison, or a name for one."""
-        if isinstance(index, ast.Name):
-            scope = self.inference.scope_binding(index.id, index, module)
-            values = [b.value for b in reaching(index.id, index, scope)] if scope and scope.parent else []
-            return any(isinstance(v, ast.Compare) and not self.is_static(v, module) for v in values)
-        return isinstance(index, ast.Compare) and not self.is_static(index, module)
-
-    def _is_computed(self, test: ast.expr, module: SourceModule) -> bool:
-        """Whether a condition is certain to depend on device values."""
-        match test:
-            case ast.BoolOp(values=values):
-                return any(self._is_computed(v, module) for v in values)
-            case ast.UnaryOp(operand=operand):
-                return self._is_computed(operand, module)
-            case ast.Compare(ops=ops) if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in ops):
-                return False
-            case ast.Compare(left=left, comparators=others):
-                if any(self._is_computed(e, module) for e in (left, *others)):
-                    return True
-            case ast.Subscript(value=ast.Name(id=name) as base):
-                scope = self.inference.scope_binding(name, base, module)
-                traced = scope is not None and any(b.how == "param" for b in scope.bindings[name])
-                return traced and not isinstance(self.inference.kind(base, module), Sequence | Record | Mapping)
-        return is_device(self.inference.kind(test, module)) and not self.is_static(test, module)
 
     def _of_attribute(self, node: ast.Attribute, module: SourceModule) -> Iterator[Hazard]:
         """Reading a property runs it."""
@@ -351,7 +226,7 @@ class Effects:
                 yield from self.of_function(method)
             elif self.inference.classes.method(holder.cls, "__getattr__") is not None:
                 what = f"{holder.cls.node.name} has a __getattr__"
-                yield self._hazard("unresolved-callee", node, module, what)
+                yield hazard("unresolved-callee", node, module, what)
 
     def _of_store(self, target: ast.expr, function: Function) -> Iterator[Hazard]:
         match target:
@@ -361,7 +236,7 @@ class Effects:
             case ast.Attribute() | ast.Subscript():
                 if not self._is_own(target.value, function):
                     what = f"`{ast.unparse(target)}` is changed"
-                    yield self._hazard("host-effect", target, function.module, what)
+                    yield hazard("host-effect", target, function.module, what)
 
     def _is_own(self, expr: ast.expr, function: Function) -> bool:
         """Whether an object was made in this call, so that changing it is nobody else's business."""
@@ -391,88 +266,56 @@ class Effects:
         match library.role(name):
             case Role.PURE | Role.STRUCTURE:
                 if name in ("min", "max", "sorted", "any", "all", "range", "round") and any(
-                    self._is_computed(a, module) for a in call.args
+                    self.times.is_computed(a, module) for a in call.args
                 ):
                     what = f"`{ast.unparse(call)}` needs a computed value in Python"
-                    return (self._hazard("scalar-needed-as-python", call, module, what),)
-                if name == "jax.lax.fori_loop" and not all(self.is_static(a, module) for a in call.args[:2]):
-                    return (self._hazard("batched-branch", call, module, "fori_loop with a computed trip count"),)
+                    return (hazard("scalar-needed-as-python", call, module, what),)
+                if name == "jax.lax.fori_loop" and not all(self.times.is_static(a, module) for a in call.args[:2]):
+                    return (hazard("batched-branch", call, module, "fori_loop with a computed trip count"),)
                 if name in ("next", "iter", "id"):
-                    return (self._hazard("host-effect", call, module, f"`{name}` is not a function of values"),)
+                    return (hazard("host-effect", call, module, f"`{name}` is not a function of values"),)
                 return ()
             case Role.PULL:
-                if all(self.is_static(a, module) for a in call.args) or name in ("str", "repr", "format"):
+                if all(self.times.is_static(a, module) for a in call.args) or name in ("str", "repr", "format"):
                     return ()
                 what = f"`{ast.unparse(call)}` reads a computed value on the host"
-                return (self._hazard("host-effect", call, module, what),)
+                return (hazard("host-effect", call, module, what),)
             case Role.NUMPY:
-                if all(self.is_static(a, module) for a in call.args):
+                if all(self.times.is_static(a, module) for a in call.args):
                     return ()
                 what = f"`{ast.unparse(call.func)}` computes on the host"
-                return (self._hazard("host-arithmetic", call, module, what),)
+                return (hazard("host-arithmetic", call, module, what),)
             case Role.HOST:
-                return (self._hazard("host-effect", call, module, f"`{ast.unparse(call.func)}` has a visible effect"),)
+                return (hazard("host-effect", call, module, f"`{ast.unparse(call.func)}` has a visible effect"),)
             case Role.BRANCH:
                 what = f"`{ast.unparse(call.func)}`: batched, both branches run for every item"
-                return (self._hazard("batched-branch", call, module, what),)
+                return (hazard("batched-branch", call, module, what),)
             case Role.DYNAMIC:
                 if any(k.arg in ("size", "length") for k in call.keywords):
                     return ()
                 what = f"the shape of `{ast.unparse(call.func)}(...)` depends on values"
-                return (self._hazard("ragged-items", call, module, what),)
+                return (hazard("ragged-items", call, module, what),)
             case Role.STATE:
-                return (self._hazard("stateful-module", call, module, f"`{ast.unparse(call.func)}` keeps a state"),)
-        return (self._hazard("unresolved-callee", call, module, f"`{name}` is not known to be traceable"),)
+                return (hazard("stateful-module", call, module, f"`{ast.unparse(call.func)}` keeps a state"),)
+        return (hazard("unresolved-callee", call, module, f"`{name}` is not known to be traceable"),)
 
     def _of_method(self, attr: str, receiver: Kind, call: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
         if isinstance(receiver, Array | Device | NdArray):
             if attr in library.PULL_METHODS:
-                return (self._hazard("host-effect", call, module, f"`.{attr}()` reads a value on the host"),)
+                return (hazard("host-effect", call, module, f"`.{attr}()` reads a value on the host"),)
             if attr in library.ARRAY_METHODS:
                 return ()
         elif attr not in library.MUTATING_METHODS or self._is_fresh_receiver(call, module):
             return ()
         else:
             what = f"`{ast.unparse(call.func)}` changes an object that outlives the call"
-            return (self._hazard("host-effect", call, module, what),)
-        return (self._hazard("unresolved-callee", call, module, f"`.{attr}` is not a known method of arrays"),)
+            return (hazard("host-effect", call, module, what),)
+        return (hazard("unresolved-callee", call, module, f"`.{attr}` is not a known method of arrays"),)
 
     def _is_fresh_receiver(self, call: ast.Call, module: SourceModule) -> bool:
         scope = module.scope_of(call)
         function = module.functions.get(scope.node)
         return isinstance(call.func, ast.Attribute) and function is not None and self._is_own(call.func.value, function)
-
-    def is_static(self, expr: ast.expr, module: SourceModule) -> bool:
-        """Whether an expression is a Python value under a trace too: constants, shapes, lengths, static fields."""
-        match expr:
-            case ast.Constant() | ast.JoinedStr():
-                return True
-            case ast.Attribute(attr=attr) if attr in _STATIC_ATTRIBUTES:
-                return True
-            case ast.Call(func=ast.Name(id="len")):
-                return True
-            case ast.Call(args=args):
-                name = self.inference.dotted(expr.func, module)
-                known = name is not None and library.role(name) in (Role.STRUCTURE, Role.NUMPY, Role.PULL)
-                return known and bool(args) and all(self.is_static(a, module) for a in args)
-            case ast.BinOp(left=left, right=right):
-                return self.is_static(left, module) and self.is_static(right, module)
-            case ast.UnaryOp(operand=operand):
-                return self.is_static(operand, module)
-            case ast.Subscript(value=value):
-                return self.is_static(value, module)
-            case ast.Tuple(elts=elts) | ast.List(elts=elts):
-                return all(self.is_static(e, module) for e in elts)
-            case ast.Compare(left=left, comparators=others):
-                return all(self.is_static(e, module) for e in (left, *others))
-        dotted = self.inference.dotted(expr, module)
-        if dotted is not None and dotted.startswith(("numpy.", "math.", "jax.numpy.")):
-            return not callable(getattr(ast, dotted, None))
-        kind = self.inference.kind(expr, module)
-        return isinstance(kind, Number | Constant)
-
-    def _hazard(self, reason: str, node: ast.AST, module: SourceModule, what: str) -> Hazard:
-        return Hazard(reason, module.document.path, getattr(node, "lineno", 1), what)
 
 
 def _is_array_method(func: ast.Attribute) -> bool:

@@ -12,7 +12,9 @@ from functools import cached_property
 from jitmod.analysis import library
 from jitmod.analysis.annotations import promised
 from jitmod.analysis.classes import Classes
+from jitmod.analysis.lists import as_changed, is_alike, keeps_kind
 from jitmod.analysis.parameters import call_sites, parameter
+from jitmod.analysis.parts import attribute, subscript
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.results import library_result
 from jitmod.analysis.values import (
@@ -33,7 +35,6 @@ from jitmod.analysis.values import (
     Routine,
     Sequence,
     Transformed,
-    element,
     item_of,
     join,
     joined,
@@ -43,7 +44,6 @@ from jitmod.analysis.values import (
 )
 from jitmod.source.project import Class, Function, Project, SourceModule
 from jitmod.source.scopes import Binding, Scope
-from jitmod.source.signatures import is_property, is_static
 
 _DEPTH = 60  # questions inside of questions; what lies deeper counts as unknown
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -141,41 +141,11 @@ class Inference:
             return self.bound(item, module)
         scope = self.scope_binding(node.id, node, module)
         if scope is None:
-            return self._library(node.id)
+            return self.of_library(node.id)
         reached = reaching(node.id, node, scope)
-        kept = [b for b in reached if not self._keeps_kind(b, module)] or reached
+        kept = [b for b in reached if not keeps_kind(b, module, self)] or reached
         kind = self._as_stable(joined([self.bound(b, module) for b in kept]), scope, node.id)
-        return self._as_changed(kind, node.id, scope) if isinstance(kind, Sequence | Record) else kind
-
-    def _keeps_kind(self, binding: Binding, module: SourceModule) -> bool:
-        """`model = eqx.tree_at(where, model, new)`: the name stays what it was."""
-        match binding.value:
-            case ast.Call(func=func, args=args):
-                name = self.dotted(func, module)
-                position = 1 if name == "equinox.tree_at" else 0
-                keeps = ("equinox.tree_at", "equinox.nn.inference_mode", "equinox.tree_inference",
-                         "equinox.apply_updates")  # fmt: skip
-                same = len(args) > position and getattr(args[position], "id", None) == binding.name
-                return name in keeps and same
-        return False
-
-    def _as_changed(self, kind: Sequence | Record, name: str, scope: Scope) -> Kind:
-        """A list that its scope changes: what is appended joins in, length and likeness are forgotten."""
-        item, changed = item_of(kind), False
-        for parent in ast.walk(scope.node):
-            match parent:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id=base), attr=attr), args=args) if base == name:
-                    if attr == "append" and len(args) == 1:
-                        added = self.kind(args[0], scope.module)
-                        empty = not changed and isinstance(kind, Sequence) and kind.length in (0, "=0")
-                        item, changed = added if empty else join(item, added), True
-                    elif attr in library.MUTATING_METHODS:
-                        item, changed = UNKNOWN, True
-                case ast.Subscript(value=ast.Name(id=base), ctx=ast.Store() | ast.Del()) if base == name:
-                    item, changed = UNKNOWN, True
-                case ast.AugAssign(target=ast.Name(id=base)) if base == name:
-                    item, changed = UNKNOWN, True
-        return Sequence(item) if changed else kind
+        return as_changed(kind, node.id, scope, self) if isinstance(kind, Sequence | Record) else kind
 
     def _as_stable(self, kind: Kind, scope: Scope, name: str) -> Kind:
         """A value of a module's top level that is bound once keeps its length from call to call."""
@@ -219,10 +189,10 @@ class Inference:
                     kind = self.attribute(kind, attr)
                 return kind
             case str() as name:
-                return self._library(name)
+                return self.of_library(name)
         return UNKNOWN
 
-    def _library(self, dotted: str) -> Kind:
+    def of_library(self, dotted: str) -> Kind:
         if library.is_module_class(dotted) or dotted == "equinox.nn.State":
             return ClassRef(dotted)
         if library.role(dotted) is library.Role.UNKNOWN and "." not in dotted:
@@ -258,41 +228,11 @@ class Inference:
         """The kind that an annotation promises; None where it says nothing useful."""
         return promised(node, module, self)
 
-    # -- expressions -------------------------------------------------------------------------------------------------
-
     def attribute(self, kind: Kind, attr: str) -> Kind:
-        match kind:
-            case Namespace(SourceModule() as module):
-                return self.meaning(f"{module.name}.{attr}")
-            case Namespace(str() as name):
-                return self.meaning(f"{name}.{attr}")
-            case Instance(Class() as cls):
-                method = self.classes.method(cls, attr)
-                if method is None:
-                    return self.classes.field(cls, attr)
-                if any(is_property(d) for d in method.decorators):
-                    return self.returned(method)
-                defined = self.defined(method, method.module)
-                return _with_receiver(defined, None if is_static(method) else kind)
-            case ClassRef(Class() as cls):
-                unbound = self.classes.method(cls, attr)
-                return Routine(unbound) if unbound else UNKNOWN
-            case ClassRef(str() as name) | Instance(str() as name) if not library.is_module_class(name):
-                return self._library(f"{name}.{attr}")
-            case Array() | NdArray() | Device():
-                match attr:
-                    case "shape":
-                        return Sequence(Number("int"))
-                    case "ndim" | "size" | "nbytes" | "itemsize":
-                        return Number("int")
-                    case "dtype" | "weak_type" | "sharding":
-                        return Constant()
-                    case "T" | "mT" | "real" | "imag" | "at" | "flat":
-                        return kind if isinstance(kind, Device) else replace(kind, length=None)
-                return Routine(f"array.{attr}", kind)
-            case Sequence() | Mapping() | Record() | Constant():
-                return Routine(f"container.{attr}", kind)
-        return UNKNOWN
+        """The kind of `value.attr` where the value has `kind`."""
+        return attribute(kind, attr, self)
+
+    # -- expressions -------------------------------------------------------------------------------------------------
 
     def _expression(self, expr: ast.expr, module: SourceModule) -> Kind:
         match expr:
@@ -325,7 +265,7 @@ class Inference:
             case ast.NamedExpr(value=value):
                 return self.kind(value, module)
             case ast.Subscript():
-                return self._subscript(expr, module)
+                return subscript(expr, self.kind(expr.value, module))
             case ast.Tuple(elts=elts):
                 if any(isinstance(e, ast.Starred) for e in elts):
                     return UNKNOWN
@@ -343,7 +283,7 @@ class Inference:
                 length = length_of(source) if whole else None
                 item = self.kind(elt, module)
                 alike = isinstance(source, Array | Range) or (isinstance(source, Sequence) and source.uniform)
-                uniform = alike and isinstance(item, Array) and self._is_alike(elt, generators[0], module)
+                uniform = alike and isinstance(item, Array) and is_alike(elt, generators[0], module, self)
                 return Sequence(item, length, uniform)
             case ast.GeneratorExp(elt=elt):
                 return Iterator(self.kind(elt, module))
@@ -353,24 +293,6 @@ class Inference:
                 function = module.functions.get(expr)  # none for one inside an annotation
                 return Routine(function) if function is not None else UNKNOWN
         return UNKNOWN
-
-    def _is_alike(self, elt: ast.expr, generator: ast.comprehension, module: SourceModule) -> bool:
-        """Whether the element of a comprehension has one shape and dtype whatever the item is."""
-        counts = isinstance(self.kind(generator.iter, module), Range)
-        for node in ast.walk(elt):
-            match node:
-                case ast.Call():
-                    name = self.dotted(node.func, module)
-                    if name is None or library.role(name) is not library.Role.PURE:
-                        return False
-                    shaped = not name.startswith("jax.random.") or ("fold" not in name and "ey" not in name)
-                    if counts and shaped and any(isinstance(a, ast.Name) for a in node.args):
-                        return False  # the position may be a shape
-                case ast.Subscript(value=value) if not isinstance(self.kind(value, module), Array):
-                    return False
-                case ast.IfExp() | ast.BoolOp() | ast.Lambda() | ast.ListComp() | ast.Starred() | ast.NamedExpr():
-                    return False
-        return True
 
     def _binary(self, left: Kind, right: Kind) -> Kind:
         kinds = (left, right)
@@ -385,31 +307,6 @@ class Inference:
         if isinstance(left, Sequence) and isinstance(right, Sequence):
             return Sequence(join(left.item, right.item))
         return UNKNOWN
-
-    def _subscript(self, expr: ast.Subscript, module: SourceModule) -> Kind:
-        base = self.kind(expr.value, module)
-        match expr.slice:
-            case ast.Constant(value=int(index)):
-                return element(base, index)
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(index))):
-                return element(base, -index)
-            case ast.Slice():
-                match base:
-                    case Sequence():
-                        return replace(base, length=None)
-                    case Record():
-                        return Sequence(item_of(base))
-                    case Array() | NdArray():
-                        return replace(base, length=None)
-                return base if isinstance(base, Device) else UNKNOWN
-        match base:
-            case Mapping(value):
-                return value
-            case Array():
-                return Array(is_key=base.is_key)
-            case Instance():
-                return UNKNOWN
-        return item_of(base)
 
     def target(self, kind: Kind) -> Function | str | None:
         """The function that calling a value of this kind runs: its own, a class's `__init__`, a Module's `__call__`."""
@@ -484,12 +381,3 @@ def _targets(target: ast.expr, path: tuple[int, ...] = ()) -> Iterable[tuple[ast
         case ast.Tuple(elts=elts) | ast.List(elts=elts):
             for index, inner in enumerate(elts):
                 yield from _targets(inner, (*path, index))
-
-
-def _with_receiver(kind: Kind, receiver: Kind | None) -> Kind:
-    match kind:
-        case Routine(target):
-            return Routine(target, receiver)
-        case Transformed(base, transform):
-            return Transformed(_with_receiver(base, receiver), transform)
-    return kind

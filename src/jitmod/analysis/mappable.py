@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jitmod.analysis import library
 from jitmod.analysis.arguments import Arguments
-from jitmod.analysis.effects import Hazard
+from jitmod.analysis.hazards import Hazard
 from jitmod.analysis.jits import is_heavy
 from jitmod.analysis.library import Role
 from jitmod.analysis.loops import Stream, header

@@ -1,0 +1,65 @@
+"""Facts that hold only for a while: what a list holds after it was changed, and which names keep their kind."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from jitmod.analysis import library
+from jitmod.analysis.values import UNKNOWN, Array, Kind, Range, Record, Sequence, item_of, join
+from jitmod.source.project import SourceModule
+from jitmod.source.scopes import Binding, Scope
+
+if TYPE_CHECKING:
+    from jitmod.analysis.infer import Inference
+
+
+def as_changed(kind: Sequence | Record, name: str, scope: Scope, infer: Inference) -> Kind:
+    """A list that its scope changes: what is appended joins in, length and likeness are forgotten."""
+    item, changed = item_of(kind), False
+    for parent in ast.walk(scope.node):
+        match parent:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=base), attr=attr), args=args) if base == name:
+                if attr == "append" and len(args) == 1:
+                    added = infer.kind(args[0], scope.module)
+                    empty = not changed and isinstance(kind, Sequence) and kind.length in (0, "=0")
+                    item, changed = added if empty else join(item, added), True
+                elif attr in library.MUTATING_METHODS:
+                    item, changed = UNKNOWN, True
+            case ast.Subscript(value=ast.Name(id=base), ctx=ast.Store() | ast.Del()) if base == name:
+                item, changed = UNKNOWN, True
+            case ast.AugAssign(target=ast.Name(id=base)) if base == name:
+                item, changed = UNKNOWN, True
+    return Sequence(item) if changed else kind
+
+
+def is_alike(elt: ast.expr, generator: ast.comprehension, module: SourceModule, infer: Inference) -> bool:
+    """Whether the element of a comprehension has one shape and dtype whatever the item is."""
+    counts = isinstance(infer.kind(generator.iter, module), Range)
+    for node in ast.walk(elt):
+        match node:
+            case ast.Call():
+                name = infer.dotted(node.func, module)
+                if name is None or library.role(name) is not library.Role.PURE:
+                    return False
+                shaped = not name.startswith("jax.random.") or ("fold" not in name and "ey" not in name)
+                if counts and shaped and any(isinstance(a, ast.Name) for a in node.args):
+                    return False  # the position may be a shape
+            case ast.Subscript(value=value) if not isinstance(infer.kind(value, module), Array):
+                return False
+            case ast.IfExp() | ast.BoolOp() | ast.Lambda() | ast.ListComp() | ast.Starred() | ast.NamedExpr():
+                return False
+    return True
+
+
+def keeps_kind(binding: Binding, module: SourceModule, infer: Inference) -> bool:
+    """`model = eqx.tree_at(where, model, new)`: the name stays what it was."""
+    match binding.value:
+        case ast.Call(func=func, args=args):
+            name = infer.dotted(func, module)
+            position = 1 if name == "equinox.tree_at" else 0
+            keeps = ("equinox.tree_at", "equinox.nn.inference_mode", "equinox.tree_inference",
+                     "equinox.apply_updates")  # fmt: skip
+            same = len(args) > position and getattr(args[position], "id", None) == binding.name
+            return name in keeps and same
+    return False
