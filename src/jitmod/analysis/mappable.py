@@ -79,7 +79,7 @@ class Mappable:
                 return Blocker("stateful-module", at, f"`{name}` is an eqx.nn.State that goes from item to item")
             if isinstance(value.kind, Array) and value.kind.is_key:
                 return Blocker("prng-order", at, f"the key `{name}` goes from item to item and cannot be scanned")
-            return Blocker("carried-state", at, f"`{name}` carries a value from one item to the next")
+            return Blocker("carried-state", at, f"`{name}` goes from one item to the next; jax.lax.scan can carry it")
         return self._blame(value, at)
 
     def _is_state(self, value: Value, at: ast.AST) -> bool:
@@ -94,7 +94,8 @@ class Mappable:
         assert maker is not None
         for used in maker.uses.values():
             if used.origin == "carried":
-                return Blocker("carried-state", at, f"`{value.name}` depends on `{used.name}` of the item before")
+                message = f"`{value.name}` depends on `{used.name}` of the item before; jax.lax.scan can carry it"
+                return Blocker("carried-state", at, message)
         for call in calls(maker.statement):
             for hazard in self.env.effects.of_call(call, self.env.module):
                 if hazard.reason in ("host-effect", "host-arithmetic", "unresolved-callee"):
