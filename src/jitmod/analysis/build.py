@@ -93,6 +93,10 @@ class Builder:
         for name in stored(statement):
             self.env.define(name, Number("int") if twin else self._stored_kind(statement), node, twin)
 
+    def _is_flat(self, expr: ast.Tuple) -> bool:
+        """Whether a tuple holds arrays and nothing else, so that it can come back item by item."""
+        return all(isinstance(self.env.kind(element), Array) for element in expr.elts)
+
     def _root(self, statement: ast.stmt) -> ast.AST:
         """The node of the file behind a statement: a comprehension's statement is only a frame around its element."""
         return statement.value if isinstance(statement, ast.Expr) else statement
@@ -138,7 +142,7 @@ class Builder:
         """Make nodes of the largest mappable device computations inside a host expression."""
         if isinstance(expr, ast.Name | ast.Constant):
             return
-        if self.mappable.on_device(expr) and not isinstance(expr, ast.Tuple):
+        if self.mappable.on_device(expr) and (not isinstance(expr, ast.Tuple) or self._is_flat(expr)):
             blocker = self.mappable.blocker(expr)
             if blocker is None:
                 node = Node(statement, expr, (), heavy=self.mappable.is_heavy(expr), mappable=True)

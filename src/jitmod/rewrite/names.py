@@ -85,7 +85,8 @@ def for_expression(expr: ast.expr, models: frozenset[str] = frozenset()) -> str:
         case _:
             return "value"
     name = name.strip("_")
-    return f"{name}_value" if name in _RESERVED or not name else name
+    is_function = isinstance(expr, ast.Call) and isinstance(expr.func, ast.Name)
+    return f"{name}_value" if name in _RESERVED or is_function or not name else name
 
 
 def snake(text: str) -> str:
