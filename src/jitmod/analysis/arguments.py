@@ -130,7 +130,8 @@ class Arguments:
                 assert isinstance(call, ast.Call)
                 callee = infer.kind(call.func, module)
                 if isinstance(callee, Routine) and isinstance(callee.target, str):
-                    return where if callee.target in _PYTHON else None
+                    shaping = self.effects.times.shaping(callee.target, call)
+                    return where if callee.target in _PYTHON or name in shaping else None
                 return self._follow(callee, call, name, self._python_use_of, depth - 1)
         return None
 

@@ -16,6 +16,7 @@ from jitmod.analysis.values import (
     Instance,
     Kind,
     Mapping,
+    NdArray,
     Record,
     Routine,
     Sequence,
@@ -129,7 +130,8 @@ class Classes:
         values = list(self.field_values(cls, name))
         if promised is not None and not isinstance(promised, Sequence | Mapping | Record):
             given = [unpacked(self.inference.kind(value, module), path) for module, value, path in values]
-            contradicted = isinstance(promised, Array) and any(isinstance(k, Sequence | Record) for k in given)
+            others = Sequence | Record | NdArray
+            contradicted = isinstance(promised, Array) and any(isinstance(k, others) for k in given)
             return UNKNOWN if contradicted else promised
         kinds = [unpacked(self.inference.kind(value, module), path) for module, value, path in values]
         found = joined([k for k in kinds if k != Constant()] or kinds)

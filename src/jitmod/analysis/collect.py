@@ -62,6 +62,8 @@ def _collector(loop: Loop, node: Node, infer: Inference) -> Collector | None:
 def _is_list(scope: Scope, name: str, infer: Inference) -> bool:
     """Whether every binding of the name is a list display, comprehension or `list(...)`."""
     for binding in scope.bindings[name]:
+        if isinstance(binding.node, ast.Assign) and len(binding.node.targets) > 1:
+            return False  # another name means the same list
         value = binding.value
         for index in binding.path:
             value = value.elts[index] if isinstance(value, ast.Tuple | ast.List) and index < len(value.elts) else None

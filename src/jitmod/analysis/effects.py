@@ -31,7 +31,6 @@ from jitmod.analysis.values import (
     Number,
     Routine,
     Transformed,
-    is_device,
 )
 from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Class, Function, SourceModule
@@ -46,6 +45,7 @@ class Effects:
     inference: Inference
     _known: dict[Function, tuple[Hazard, ...]] = field(default_factory=dict)
     _active: set[Function] = field(default_factory=set)
+    harmless: dict[Function, bool] = field(default_factory=dict)  # remembered by `heap.changes_nothing`
     reaching_boundary: dict[Function, bool] = field(default_factory=dict)  # remembered by `jits.is_heavy`
 
     @cached_property
@@ -118,19 +118,6 @@ class Effects:
             return ()
         return (hazard("unresolved-callee", call, module, f"`{ast.unparse(call.func)}` cannot be resolved"),)
 
-    def changes_nothing(self, function: Function) -> bool:
-        """Whether calling a function changes no object that existed before, text and files aside."""
-        allowed = ("has a visible effect", "reads a computed value", "reads a value", "computes on the host",
-                   "branches in Python", "depends on values", "numpy arithmetic", "keeps a state",
-                   "a try could catch", "needs a computed value")  # fmt: skip
-        hazards = self.of_function(function)
-        return all(any(words in h.what for words in allowed) or h.reason == "batched-branch" for h in hazards)
-
-    def calls_cleanly(self, callee: Kind) -> bool:
-        """The same for calling a value of a Module's kind."""
-        target = self.inference.target(callee)
-        return not isinstance(target, Function) or self.changes_nothing(target)
-
     # -- one function ------------------------------------------------------------------------------------------------
 
     def _walk(self, function: Function) -> Iterator[Hazard]:
@@ -172,17 +159,8 @@ class Effects:
                 if lazy and not isinstance(iterable, ast.Call):
                     what = f"`{ast.unparse(iterable)}` is used up by iterating"
                     yield hazard("host-effect", iterable, module, what)
-            case ast.Subscript(slice=index) if self.times.is_mask(index, module):
-                what = f"the shape of `{ast.unparse(node)}` depends on values"
-                yield hazard("ragged-items", node, module, what)
-            case ast.Subscript(value=value, slice=index) if (
-                is_device(self.inference.kind(index, module))
-                and not self.times.is_static(index, module)
-                and not isinstance(self.inference.kind(value, module), Array | Device | NdArray)
-                and not (isinstance(value, ast.Attribute) and value.attr == "at")
-            ):
-                what = f"`{ast.unparse(node)}` needs a computed value as a Python index"
-                yield hazard("scalar-needed-as-python", node, module, what)
+            case ast.Subscript(ctx=ast.Load()) if (problem := self.times.of_subscript(node, module)) is not None:
+                yield hazard(problem[0], node, module, problem[1])
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
                 if self.times.is_computed(test, module):
                     what = f"`{ast.unparse(test)}` branches in Python on a computed value"
@@ -207,8 +185,10 @@ class Effects:
                     yield from self._of_store(target, function)
             case ast.AugAssign(target=ast.Name(id=name)):
                 scope = module.scope_of(node).find(name)
-                given = [b for b in reaching(name, node.target, scope) if b.how == "param"] if scope else []
-                if given and not isinstance(self.inference.bound(given[0], module), Array | Number | Constant):
+                aliases = (ast.Name, ast.Attribute, ast.Subscript)
+                given = [b for b in reaching(name, node.target, scope)
+                         if b.how in ("param", "item") or isinstance(b.value, aliases)] if scope else []  # fmt: skip
+                if any(not isinstance(self.inference.bound(b, module), Array | Number | Constant) for b in given):
                     what = f"`{name} {_operator(node)}= ...` may change the caller's object"
                     yield hazard("inplace-ndarray", node, module, what)
             case ast.AugAssign(target=target) | ast.AnnAssign(target=target, value=ast.expr()):
@@ -265,10 +245,9 @@ class Effects:
             return self._of_method(name.partition(".")[2], receiver, call, module)
         match library.role(name):
             case Role.PURE | Role.STRUCTURE:
-                if name in ("min", "max", "sorted", "any", "all", "range", "round") and any(
-                    self.times.is_computed(a, module) for a in call.args
-                ):
-                    what = f"`{ast.unparse(call)}` needs a computed value in Python"
+                needed = self.times.needs_static(name, call, module)
+                if needed is not None:
+                    what = f"`{ast.unparse(call)}` needs `{ast.unparse(needed)}` as a Python value"
                     return (hazard("scalar-needed-as-python", call, module, what),)
                 if name == "jax.lax.fori_loop" and not all(self.times.is_static(a, module) for a in call.args[:2]):
                     return (hazard("batched-branch", call, module, "fori_loop with a computed trip count"),)

@@ -11,6 +11,7 @@ from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.library import Role
 from jitmod.analysis.values import (
+    UNKNOWN,
     Array,
     ClassRef,
     Constant,
@@ -21,6 +22,7 @@ from jitmod.analysis.values import (
     Record,
     Routine,
     Transformed,
+    item_of,
 )
 from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Class, Function, SourceModule
@@ -67,6 +69,10 @@ class Frozen:
         match holder:
             case ClassRef(Class()) if node.attr in self.changed_names:
                 yield "rebound-global", f"`{ast.unparse(node)}` is a class attribute that is assigned elsewhere"
+            case _ if holder == UNKNOWN and isinstance(node.value, ast.Attribute):
+                outer = infer.kind(node.value.value, module)
+                if isinstance(outer, Instance) and infer.classes.is_module(outer.cls):
+                    yield "mutable-self", f"it cannot be told what `{ast.unparse(node.value)}` is"
             case Instance(Class() as cls):
                 declared = any(node.attr in infer.classes.declared(c) for c in infer.classes.lineage(cls))
                 own = infer.classes.is_module(cls) and (declared or self._set_in_init(cls, node.attr))
@@ -120,14 +126,23 @@ class Frozen:
     def _is_plain_read(self, node: ast.expr, module: SourceModule) -> bool:
         parent = module.parents.get(node)
         match parent:
-            case ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.comprehension() | ast.For() | ast.FormattedValue():
+            case ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.FormattedValue():
                 return True
+            case ast.comprehension() | ast.For():
+                return self.is_constant(item_of(self.inference.kind(node, module)))
             case ast.Subscript(value=value, ctx=ast.Load()):
-                return value is node or isinstance(parent, ast.Subscript)
-            case ast.Call(func=func) if func is not node:
+                return value is not node or self._is_plain_read(parent, module) or self.is_constant(
+                    self.inference.kind(parent, module)
+                )
+            case ast.Call(func=func, keywords=keywords) if func is not node:
                 kind = self.inference.kind(func, module)
-                is_library = isinstance(kind, Routine) and isinstance(kind.target, str)
-                return is_library and not (isinstance(func, ast.Attribute) and func.attr in library.MUTATING_METHODS)
+                name = kind.target if isinstance(kind, Routine) and isinstance(kind.target, str) else ""
+                writes = name in library.IN_PLACE or any(k.arg == "out" for k in keywords)
+                writes = writes or name.startswith("operator.")
+                known = library.role(name) is not Role.UNKNOWN if name else False
+                return known and not writes and not (
+                    isinstance(func, ast.Attribute) and func.attr in library.MUTATING_METHODS
+                )
             case ast.Attribute(attr=attr, ctx=ast.Load()):
                 called = isinstance(module.parents.get(parent), ast.Call)
                 return attr in ("shape", "ndim", "size", "dtype", "T") or (
@@ -156,12 +171,19 @@ class Frozen:
                     case ast.Attribute(value=ast.Name(id="self"), attr=attr, ctx=ast.Store() | ast.Del()):
                         found |= set() if self._in_init(node, module) else {attr}
                     case ast.Attribute(value=value, attr=attr, ctx=ast.Store() | ast.Del()):
-                        found |= {attr, *_last_name(value)}
+                        found |= {attr, *_roots(value)}
                     case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
-                        found |= set(_last_name(value))
+                        found |= set(_roots(value))
+                        if isinstance(value, ast.Call) and isinstance(node.slice, ast.Constant):  # globals()["x"]
+                            found.add(str(node.slice.value))
                     case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in library.MUTATING_METHODS:
-                        found |= set(_last_name(value))
+                        found |= set(_roots(value))
+                    case ast.AugAssign(target=ast.Name(id=name)):
+                        found |= {name} if module.scope_of(node).find(name) is module.scope else set()
                 found |= set(_patched(node))
+            for name, bindings in module.scope.bindings.items():  # `from m import X as Y`: Y changes, and so does X
+                if name in found and bindings[-1].how == "import":
+                    found.add(bindings[-1].target.rpartition(".")[2])
         return frozenset(found)
 
     def _in_init(self, node: ast.AST, module: SourceModule) -> bool:
@@ -169,10 +191,16 @@ class Frozen:
         return name in ("__init__", "__post_init__", "setup")
 
 
-def _last_name(expr: ast.expr) -> Iterator[str]:
+def _roots(expr: ast.expr) -> Iterator[str]:
+    """The names on the way to a changed object: `m.X[k]` is `X` and `m`."""
     match expr:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
+        case ast.Name(id=name):
             yield name
+        case ast.Attribute(value=value, attr=attr):
+            yield attr
+            yield from _roots(value)
+        case ast.Subscript(value=value):
+            yield from _roots(value)
 
 
 def _patched(node: ast.AST) -> Iterator[str]:

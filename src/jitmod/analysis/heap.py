@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.library import Role
@@ -25,6 +27,7 @@ from jitmod.analysis.values import (
     Routine,
     Transformed,
 )
+from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Function, SourceModule
 
 Path = tuple[str, ...]
@@ -34,11 +37,13 @@ Path = tuple[str, ...]
 class Read:
     """The map piece reads the object at `path`: a name, then attributes.
 
-    `mutable`: the object can be changed in place. A path with attributes can also be bound anew.
+    `mutable`: the object can be changed in place; `alias`: it may have another name in the function too. A path with
+    attributes can also be bound anew.
     """
 
     path: Path
     mutable: bool
+    alias: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class Touch:
             case "attribute":
                 return self.name in read.path[1:]
             case "content" | "append":
-                return read.mutable and (not self.owner or self.owner == read.path[0])
+                return read.mutable and (not self.owner or self.owner == read.path[0] or read.alias)
         return read.mutable or len(read.path) > 1
 
 
@@ -89,6 +94,8 @@ def touches(statements: Iterable[ast.AST], module: SourceModule, effects: Effect
             match node:
                 case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()):
                     yield Touch("attribute", node, f"`{ast.unparse(node)}` is assigned", attr)
+                    if effects.inference.classes.is_property(node, module):
+                        yield Touch("anything", node, f"assigning `{ast.unparse(node)}` runs a setter")
                 case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
                     what = f"`{ast.unparse(node)}` is assigned"
                     yield Touch("content", node, what, owner=_own_container(value, module, effects))
@@ -98,6 +105,38 @@ def touches(statements: Iterable[ast.AST], module: SourceModule, effects: Effect
                         yield Touch("content", node, what, owner=_own_container(target, module, effects))
                 case ast.Call():
                     yield from _call_touches(node, statement, module, effects)
+            if isinstance(node, ast.Name | ast.Attribute) and _acts(node, module, effects):
+                yield Touch("anything", node, f"using `{ast.unparse(node)}` may change it")
+
+
+def _acts(node: ast.expr, module: SourceModule, effects: Effects) -> bool:
+    """Whether merely using a value may change something: properties and operators of the project's classes."""
+    infer = effects.inference
+    if isinstance(node, ast.Attribute) and infer.classes.is_property(node, module):
+        return True
+    kind = infer.kind(node, module)
+    if isinstance(kind, LazyIterator):
+        return True  # its next item may be made by code that changes anything
+    if not isinstance(kind, Instance) or isinstance(kind.cls, str) or infer.classes.is_module(kind.cls):
+        return False
+    hidden = [m for c in infer.classes.lineage(kind.cls) for n, m in c.methods.items() if n.startswith("__")]
+    setup = ("__init__", "__post_init__", "__new__", "__init_subclass__", "__call__", "__enter__", "__exit__")
+    return any(not changes_nothing(m, effects) for m in hidden if getattr(m.node, "name", "") not in setup)
+
+
+def changes_nothing(function: Function, effects: Effects) -> bool:
+    """Whether calling a function changes no object that existed before, text and files aside."""
+    known = effects.harmless
+    if function not in known:
+        known[function] = True  # a recursive call adds nothing
+        known[function] = not any(_lasting_changes(function, effects))
+    return known[function]
+
+
+def _lasting_changes(function: Function, effects: Effects) -> Iterator[bool]:
+    body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
+    yield from (not touch.owner for touch in touches(body, function.module, effects))
+    yield from (isinstance(n, ast.Global | ast.Nonlocal | ast.Yield | ast.YieldFrom) for s in body for n in ast.walk(s))
 
 
 def _own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> str:
@@ -110,6 +149,8 @@ def _own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> st
     fresh = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
     for binding in scope.bindings[expr.id]:
         value = binding.value
+        if isinstance(binding.node, ast.Assign) and len(binding.node.targets) > 1:
+            return ""
         for index in binding.path:
             value = value.elts[index] if isinstance(value, ast.Tuple) and index < len(value.elts) else None
         if binding.how == "augment":
@@ -132,8 +173,19 @@ def _call_touches(call: ast.Call, statement: ast.AST, module: SourceModule, effe
             how = "append" if always else "content"
             yield Touch(how, call, f"`{written}(...)` changes it", owner=owner)
         return
-    if any(k.arg == "out" for k in call.keywords) or not _is_benign(callee, effects):
+    given = [infer.kind(v, module) for v in [*call.args, *[k.value for k in call.keywords]]]
+    runs = any(isinstance(k, Routine | Transformed) and not _is_benign(k, effects) for k in given)
+    if runs or _writes_argument(call, callee) or not _is_benign(callee, effects):
         yield Touch("anything", call, f"`{written}(...)` may change it")
+
+
+def _writes_argument(call: ast.Call, callee: Kind) -> bool:
+    """`np.add(a, b, out=c)`, also with `c` in third place."""
+    if any(k.arg == "out" for k in call.keywords):
+        return True
+    name = callee.target if isinstance(callee, Routine) and isinstance(callee.target, str) else ""
+    function = getattr(np, name.removeprefix("numpy."), None) if name.startswith("numpy.") else None
+    return isinstance(function, np.ufunc) and len(call.args) > function.nin
 
 
 def _is_update_of_array(func: ast.Attribute) -> bool:
@@ -145,9 +197,10 @@ def _is_benign(callee: Kind, effects: Effects) -> bool:
     """Whether a call changes nothing that existed before it, but for text, files and the like."""
     match callee:
         case Routine(Function() as function):
-            return effects.changes_nothing(function)
+            return changes_nothing(function, effects)
         case Routine(str() as name, None):
-            return library.role(name) is not Role.UNKNOWN and name not in library.IN_PLACE
+            in_place = name in library.IN_PLACE or name.startswith(("operator.i", "operator.set", "operator.del"))
+            return library.role(name) is not Role.UNKNOWN and not in_place
         case Routine(str() as name):
             return not name.startswith("array.") or name.partition(".")[2] in (
                 library.ARRAY_ONLY_METHODS | library.PULL_METHODS
@@ -155,7 +208,9 @@ def _is_benign(callee: Kind, effects: Effects) -> bool:
         case Transformed(base, _):
             return _is_benign(base, effects)
         case Instance(cls):
-            return effects.inference.classes.is_module(cls) and effects.calls_cleanly(callee)
+            target = effects.inference.target(callee)
+            clean = not isinstance(target, Function) or changes_nothing(target, effects)
+            return effects.inference.classes.is_module(cls) and clean
         case ClassRef(str() as name):
             return library.is_module_class(name)
     return False

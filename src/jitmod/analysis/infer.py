@@ -363,14 +363,16 @@ class Inference:
                 return self.kind(function.node.body, function.module)
             annotation = function.node.returns
             promised = self.annotation(annotation, function.module) if annotation is not None else None
-            if promised is not None and not isinstance(promised, Sequence | Mapping):
-                return promised
             own = [n for n in ast.walk(function.node) if function.module.scope_of(n) is function.scope]
             if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own):
                 return Iterator(UNKNOWN)
             values = [n.value for n in own if isinstance(n, ast.Return) and n.value is not None]
-            found = joined([self.kind(v, function.module) for v in values])
-            return found if found != UNKNOWN else promised or UNKNOWN
+            kinds = [self.kind(v, function.module) for v in values]
+            found = joined(kinds)
+            if promised is None or isinstance(promised, Sequence | Mapping):
+                return found if found != UNKNOWN else promised or UNKNOWN
+            agree = all(k == UNKNOWN or isinstance(k, type(promised) | Device) for k in kinds)
+            return promised if agree else found  # where the code returns something else, the code is right
 
 
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 from itertools import takewhile
 
+from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.heap import Path, Read, Touch, is_immutable, path_of, touches
 from jitmod.analysis.infer import Inference
@@ -13,7 +14,7 @@ from jitmod.analysis.jits import Contexts
 from jitmod.analysis.loops import Loop, Stream, Unplannable
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.ssa import Body, Node, Value
-from jitmod.analysis.values import Array, Instance, Kind, Record, Routine
+from jitmod.analysis.values import UNKNOWN, Array, Instance, Kind, Record, Routine
 from jitmod.source.project import Class
 from jitmod.source.scopes import Scope
 
@@ -30,6 +31,8 @@ def check_context(loop: Loop, contexts: Contexts) -> None:
             match node:
                 case ast.Call(func=ast.Name(id="locals" | "globals" | "exec" | "eval" | "vars" as name)):
                     raise Unplannable("dynamic-scope", node, f"`{name}()` in the function sees the loop's names")
+                case ast.Attribute(attr="__dict__"):
+                    raise Unplannable("dynamic-scope", node, "`__dict__` gives another way to the attributes")
     if isinstance(loop.node, ast.ListComp):
         for ancestor in loop.module.ancestors(loop.node):
             if isinstance(ancestor, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda):
@@ -62,26 +65,52 @@ def _is_rebound_elsewhere(scope: Scope, name: str) -> bool:
     return any(name in other.rebinds for other in scope.module.scopes.values())
 
 
-def check_heap(loop: Loop, body: Body, used: tuple[Stream, ...], effects: Effects) -> None:
+def check_heap(loop: Loop, body: Body, found: tuple[Stream, ...], used: tuple[Stream, ...], effects: Effects) -> None:
     """What the map piece reads must not be changed by the host piece, which will run after it instead of in between."""
     changed = list(touches([n.statement for n in body.host_nodes()], loop.module, effects))
-    reads: list[Read] = []
+    for stream in found:
+        if stream.source is not None and stream.kind == UNKNOWN:
+            what = f"iterating over `{ast.unparse(stream.source)}` may change it"
+            changed.append(Touch("anything", stream.source, what))
+    reads: list[tuple[Read, list[Touch]]] = []
     for node in body.mapped_nodes():
         for name, value in node.uses.items():
             if value.origin in ("invariant", "item"):
                 kind, path = _object_read(name, value.kind, loop, effects)
-                reads.append(Read(path, not is_immutable(kind, effects)))
-    # a loop over a list to which every iteration appends never ends: such a list is another one
+                reads.append((Read(path, not is_immutable(kind, effects), _may_be_alias(name, loop, effects)), changed))
+    # a loop over a list to which every iteration appends never ends, so the list that is appended to is another one
     lasting = [touch for touch in changed if touch.how != "append"]
-    pairs = [(read, changed) for read in reads]
+    alone = isinstance(loop.node, ast.For) and isinstance(loop.node.iter, ast.Name | ast.Attribute)
     for stream in used:
         if stream.source is not None and not isinstance(stream.kind, Array):
-            iterated = isinstance(loop.node, ast.For) and stream.name.isidentifier()
-            pairs.append((Read(path_of(stream.source), True), lasting if iterated else changed))
-    for read, touched in pairs:
+            read = Read(path_of(stream.source), True, _may_be_alias(stream.source, loop, effects))
+            reads.append((read, lasting if alone else changed))
+    for read, touched in reads:
         for touch in touched:
             if read.path and touch.hits(read):
                 raise _conflict(read, touch)
+
+
+def _may_be_alias(expr: ast.expr, loop: Loop, effects: Effects) -> bool:
+    """Whether a local name may stand for an object that has another name in the function."""
+    while isinstance(expr, ast.Attribute | ast.Subscript):
+        expr = expr.value
+    if not isinstance(expr, ast.Name):
+        return False
+    scope = effects.inference.scope_binding(expr.id, expr, loop.module)
+    if scope is None or scope.parent is None:
+        return False
+    made = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.Constant, ast.BinOp)
+    for binding in scope.bindings[expr.id]:
+        if binding.how == "param":
+            continue
+        value = binding.value
+        called = effects.inference.dotted(value.func, loop.module) if isinstance(value, ast.Call) else None
+        if not isinstance(value, made) and (called is None or library.role(called) is library.Role.UNKNOWN):
+            return True
+        if isinstance(binding.node, ast.Assign) and len(binding.node.targets) > 1:
+            return True
+    return False
 
 
 def _object_read(name: ast.expr, kind: Kind, loop: Loop, effects: Effects) -> tuple[Kind, Path]:
@@ -168,7 +197,8 @@ def check_live_outs(loop: Loop, body: Body, scanned: frozenset[str], infer: Infe
     if any(isinstance(node, ast.For | ast.While | ast.AsyncFor) for node in _within_function(loop)):
         live |= set(body.carried)  # the next round of the outer loop begins with them
     host = {name for n in body.host_nodes() for name in n.makes}
-    for name in sorted(live - host - scanned):
+    overwritten = {n for n, v in body.env.items() if v.mappable and v.origin == "node"}  # not the host's in the end
+    for name in sorted(live & ((live - host) | overwritten) - scanned):
         message = f"`{name}` is read after the loop, and would be unbound there"
         raise Unplannable("live-out-unbound", loop.node, message)
     return tuple(sorted(scanned & live))
@@ -182,7 +212,7 @@ def _live_outs(loop: Loop, infer: Inference) -> set[str]:
     bound = {name for name in bound if name in scope.bindings}
     if scope.parent is None:
         return bound  # at module scope every name can be read by anyone
-    everything = {n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    everything = {n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
     live = {name for name in bound if name in scope.rebinds}
     for use in everything - inside:
         if use.id not in bound or infer.comprehension_binding(use.id, use, loop.module) is not None:

@@ -30,7 +30,20 @@ def as_changed(kind: Sequence | Record, name: str, scope: Scope, infer: Inferenc
                 item, changed = UNKNOWN, True
             case ast.AugAssign(target=ast.Name(id=base)) if base == name:
                 item, changed = UNKNOWN, True
-    return Sequence(item) if changed else kind
+    uses = [n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and n.id == name]
+    shared = isinstance(kind, Sequence) and any(_is_handed_on(n, scope.module, infer) for n in uses)
+    return Sequence(item) if changed or shared else kind
+
+
+def _is_handed_on(node: ast.Name, module: SourceModule, infer: Inference) -> bool:
+    """Whether a list gets another name here, or goes to a function of the project, which may change it."""
+    match module.parents[node]:
+        case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() if isinstance(node.ctx, ast.Load):
+            return True
+        case ast.Call(func=func) if func is not node:
+            called = infer.dotted(func, module)
+            return called is None or library.role(called) is library.Role.UNKNOWN
+    return False
 
 
 def is_alike(elt: ast.expr, generator: ast.comprehension, module: SourceModule, infer: Inference) -> bool:

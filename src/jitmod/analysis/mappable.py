@@ -13,7 +13,7 @@ from jitmod.analysis.library import Role
 from jitmod.analysis.loops import Stream, header
 from jitmod.analysis.ssa import Environment, Value
 from jitmod.analysis.syntax import calls, is_simple_comparison, loads
-from jitmod.analysis.values import Array, Constant, Kind, NdArray, Routine, is_device
+from jitmod.analysis.values import Array, Constant, Device, Instance, Kind, NdArray, Routine, is_device
 
 _NEVER_DEVICE = (ast.Constant, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.Dict, ast.IfExp, ast.BoolOp)
 
@@ -127,7 +127,7 @@ class Mappable:
                     return None
                 return self.unmappable(self.env.read(expr.id, expr), expr)
             case ast.Attribute(value=value):
-                return self.blocker(value)
+                return self._attribute_blocker(expr) or self.blocker(value)
             case ast.Subscript():
                 return self._subscript_blocker(expr)
             case ast.BinOp(left=left, right=right) if not self._has_text(expr):
@@ -145,6 +145,17 @@ class Mappable:
             case ast.Call():
                 return self._call_blocker(expr)
         return Blocker("host-effect", expr, f"`{ast.unparse(expr)}` is Python control flow that a trace cannot follow")
+
+    def _attribute_blocker(self, expr: ast.Attribute) -> Blocker | None:
+        """Why an attribute must be read anew for every item: it runs code, or is a class's that others assign."""
+        effects, module = self.env.effects, self.env.module
+        if effects.inference.classes.is_property(expr, module):
+            message = f"`{ast.unparse(expr)}` is a property; give its value a name before the loop"
+            return Blocker("unresolved-callee", expr, message)
+        if isinstance(effects.inference.kind(expr.value, module), Instance):
+            for reason, what in effects.frozen.of_attribute(expr, module):
+                return Blocker(reason, expr, what)
+        return None
 
     def _call_blocker(self, call: ast.Call) -> Blocker | None:
         if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
@@ -169,7 +180,8 @@ class Mappable:
         callee = self.env.kind(call.func)
         for value in [*call.args, *[k.value for k in call.keywords]]:
             names = [n for n in loads(value) if not self.env.is_local(n)]
-            if all(self.env.read(n.id, n).origin == "invariant" for n in names) and not self._is_numpy(value):
+            fixed = all(self.env.read(n.id, n).origin == "invariant" for n in names)
+            if fixed and not isinstance(self.env.kind(value), Array | Device | NdArray):
                 continue
             if self._is_numpy(value):
                 where = self._arguments.host_use(callee, call, value, self.env.module)
@@ -200,7 +212,7 @@ class Mappable:
             if inner is not None:
                 return inner
         if isinstance(call.func, ast.Attribute) and self._has_receiver(call.func):
-            inner = self.blocker(call.func.value)
+            inner = self._attribute_blocker(call.func) or self.blocker(call.func.value)
             if inner is not None:
                 return inner
         elif isinstance(call.func, ast.Name):
@@ -237,6 +249,9 @@ class Mappable:
         base = self.blocker(expr.value)
         if base is not None:
             return base
+        problem = self.env.effects.times.of_subscript(expr, self.env.module)
+        if problem is not None and not self._is_twin(expr.slice):
+            return Blocker(problem[0], expr, problem[1])
         match expr.slice:
             case ast.Name(id=name):
                 index = self.env.read(name, expr.slice)
@@ -249,6 +264,9 @@ class Mappable:
                 if any(self.env.read(n, expr).origin == "item" for n in names):
                     return Blocker("slice-bounds", expr, f"`{ast.unparse(expr)}` is a window whose bounds are computed")
         return self.blocker(expr.slice)
+
+    def _is_twin(self, index: ast.expr) -> bool:
+        return isinstance(index, ast.Name) and self.env.read(index.id, index).twin is not None
 
     def _item_read(self, expr: ast.Subscript) -> Value | None:
         """`xs[i]` with the loop's own index over `range(len(xs))` or enumerate(xs): the item of xs."""

@@ -55,6 +55,8 @@ def parameter(binding: Binding, module: SourceModule, infer: Inference) -> Kind:
 def _from_call_sites(function: Function, arg: ast.arg, infer: Inference) -> list[Kind]:
     """What the project's calls pass for `arg`, as far as they say something."""
     kinds: list[Kind] = []
+    if infer.project.escapes(function.name.rpartition(".")[2]):
+        return kinds  # called in places that cannot be seen
     for module, call in call_sites(function, infer):
         value = argument(function, call, arg.arg)
         if value is None or _is_open(value, module, infer):

@@ -43,14 +43,18 @@ def attribute(kind: Kind, attr: str, infer: Inference) -> Kind:
         case Instance(Class() as cls):
             method = infer.classes.method(cls, attr)
             if method is None:
-                return infer.classes.field(cls, attr)
+                found = infer.classes.field(cls, attr)
+                return Sequence(found.item) if isinstance(found, Sequence) else found
             if any(is_property(d) for d in method.decorators):
                 return infer.returned(method)
             defined = infer.defined(method, method.module)
             return _with_receiver(defined, None if is_static(method) else kind)
         case ClassRef(Class() as cls):
             unbound = infer.classes.method(cls, attr)
-            return Routine(unbound) if unbound else UNKNOWN
+            if unbound is not None:
+                return Routine(unbound)
+            bindings = [b for c in infer.classes.lineage(cls) for b in c.scope.bindings.get(attr, ())]
+            return infer.bound(bindings[0], cls.module) if bindings else UNKNOWN
         case ClassRef(str() as name) | Instance(str() as name) if not library.is_module_class(name):
             return infer.of_library(f"{name}.{attr}")
         case Array() | NdArray() | Device():

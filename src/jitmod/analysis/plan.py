@@ -104,7 +104,7 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
     if not any(node.heavy for node in mapped):
         raise Unplannable("guarded-work", heavy, f"`{ast.unparse(heavy.func)}` is not reached in every iteration")
     used = _used_streams(mapped, body)
-    check_heap(loop, body, used, effects)
+    check_heap(loop, body, found, used, effects)
     if not used:
         raise Unplannable("unknown-iterable", heavy, "the call takes nothing from the loop's items")
     for stream in used:
@@ -123,6 +123,8 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
     emits = _emits(body, collectors, loop)
     check_results((e.value for e in emits), heavy)
     live = check_live_outs(loop, body, scanned, infer)
+    if live and bounded:
+        raise Unplannable("prng-order", loop.node, f"`{live[0]}` is read after a loop that may end before its items do")
     if not emits and not collectors:
         what = f"nothing reads what `{ast.unparse(heavy.func)}` returns: a warm-up or a benchmark"
         raise Unplannable("timing-loop", heavy, what)

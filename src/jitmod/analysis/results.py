@@ -64,7 +64,7 @@ def library_result(name: str, receiver: Kind | None, call: ast.Call, module: Sou
         case "jax.numpy.asarray" | "jax.numpy.array" | "jax.device_put":
             return Array(length_of(first), isinstance(first, Array) and first.is_key)
         case "jax.numpy.stack":
-            return Array(length_of(first) if not call.keywords else None)
+            return Array(length_of(first) if not call.keywords and len(call.args) == 1 else None)
         case "jax.random.split":
             return Array(_integer(call.args[1], module, infer) if len(call.args) > 1 else 2, is_key=True)
     if receiver is not None:

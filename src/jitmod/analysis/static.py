@@ -9,10 +9,19 @@ from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.library import Role
 from jitmod.analysis.reaching import reaching
-from jitmod.analysis.values import Constant, Mapping, Number, Record, Sequence, is_device
+from jitmod.analysis.values import Array, Constant, Device, Mapping, NdArray, Number, Record, Sequence, is_device
 from jitmod.source.project import SourceModule
 
 _STATIC_ATTRIBUTES = frozenset({"shape", "ndim", "size", "dtype", "weak_type", "__name__", "__class__"})
+
+_PYTHON_ONLY = frozenset({"min", "max", "sorted", "any", "all", "range", "round", "divmod", "chr", "enumerate.start"})
+_SHAPE_WORDS = ("shape", "num", "num_classes", "size", "length", "N", "M", "indices_or_sections", "newshape")
+# functions with arguments that shape the result, and where those stand
+_SHAPES = {f"jax.numpy.{name}": (0, 4) for name in ("arange", "zeros", "ones", "empty", "eye", "identity", "tri")} | {
+    "jax.numpy.full": (0, 1), "jax.numpy.linspace": (2, 3), "jax.numpy.tile": (1, 2), "jax.nn.one_hot": (1, 2),
+    "jax.numpy.reshape": (1, 2), "jax.numpy.broadcast_to": (1, 2), "jax.numpy.split": (1, 2),
+    "jax.random.split": (1, 2), "jax.random.normal": (1, 2), "jax.random.uniform": (1, 2),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +59,60 @@ class BindingTimes:
         kind = self.inference.kind(expr, module)
         return isinstance(kind, Number | Constant)
 
+    def of_subscript(self, node: ast.Subscript, module: SourceModule) -> tuple[str, str] | None:
+        """What keeps a subscript from being traced: a mask, a computed slice, a computed index into a list."""
+        text = ast.unparse(node)
+        index = node.slice
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        if any(self.is_mask(part, module) for part in parts):
+            return "ragged-items", f"the shape of `{text}` depends on values"
+        for part in parts:
+            bounds = (part.lower, part.upper, part.step) if isinstance(part, ast.Slice) else ()
+            if any(bound is not None and self.is_computed(bound, module) for bound in bounds):
+                return "slice-bounds", f"the bounds of `{text}` are computed values"
+        base = self.inference.kind(node.value, module)
+        on_at = isinstance(node.value, ast.Attribute) and node.value.attr == "at"
+        if self.is_computed(index, module) and not on_at and not isinstance(base, Array | Device | NdArray):
+            return "scalar-needed-as-python", f"`{text}` needs a computed value as a Python index"
+        return None
+
+    def needs_static(self, name: str, call: ast.Call, module: SourceModule) -> ast.expr | None:
+        """The computed argument that a library function needs as a Python value, if there is one."""
+        if name == "jax.numpy.where" and len(call.args) == 1:
+            return call.args[0]
+        if name.startswith("jax.ops.segment_"):
+            given = len(call.args) > 2 or any(k.arg == "num_segments" for k in call.keywords)
+            return None if given else call.func
+        return next((w for w in self.shaping(name, call) if self.is_computed(w, module)), None)
+
+    def shaping(self, name: str, call: ast.Call) -> list[ast.expr]:
+        """The arguments that a library function needs as Python values."""
+        if name.startswith("math.") or name in _PYTHON_ONLY:
+            return list(call.args)
+        if name == "jax.numpy.repeat":
+            return [] if any(k.arg == "total_repeat_length" for k in call.keywords) else call.args[1:2]
+        if name in _SHAPES:
+            named = [k.value for k in call.keywords if k.arg in _SHAPE_WORDS]
+            return [*call.args[slice(*_SHAPES[name])], *named]
+        return []
+
     def is_mask(self, index: ast.expr, module: SourceModule) -> bool:
-        """Whether an index is a boolean array: a comparison, or a name for one."""
-        if isinstance(index, ast.Name):
-            scope = self.inference.scope_binding(index.id, index, module)
-            values = [b.value for b in reaching(index.id, index, scope)] if scope and scope.parent else []
-            return any(isinstance(v, ast.Compare) and not self.is_static(v, module) for v in values)
-        return isinstance(index, ast.Compare) and not self.is_static(index, module)
+        """Whether an index is a boolean array: comparisons, what joins them, and names for such."""
+        match index:
+            case ast.Name(id=name):
+                scope = self.inference.scope_binding(name, index, module)
+                values = [b.value for b in reaching(name, index, scope)] if scope and scope.parent else []
+                return any(v is not None and not isinstance(v, ast.Name) and self.is_mask(v, module) for v in values)
+            case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), right=right):
+                return self.is_mask(left, module) or self.is_mask(right, module)
+            case ast.UnaryOp(op=ast.Invert(), operand=operand):
+                return self.is_mask(operand, module)
+            case ast.Call(func=func):
+                name = self.inference.dotted(func, module) or ""
+                return name.startswith("jax.numpy.") and name.rpartition(".")[2].startswith(("is", "logical_"))
+            case ast.Compare():
+                return not self.is_static(index, module)
+        return False
 
     def is_computed(self, test: ast.expr, module: SourceModule) -> bool:
         """Whether a condition is certain to depend on device values."""
@@ -70,6 +126,10 @@ class BindingTimes:
             case ast.Compare(left=left, comparators=others):
                 if any(self.is_computed(e, module) for e in (left, *others)):
                     return True
+            case ast.Tuple(elts=elts) | ast.List(elts=elts):
+                return any(self.is_computed(e, module) for e in elts)
+            case ast.BinOp(left=left, right=right):
+                return self.is_computed(left, module) or self.is_computed(right, module)
             case ast.Subscript(value=ast.Name(id=name) as base):
                 scope = self.inference.scope_binding(name, base, module)
                 traced = scope is not None and any(b.how == "param" for b in scope.bindings[name])

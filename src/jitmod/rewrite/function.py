@@ -241,7 +241,8 @@ class Compiled:
         """The names that the map piece mentions, and the parameters."""
         nodes = [n for node in self.plan.body.mapped_nodes() for n in ast.walk(node.statement)]
         names = {n.id for n in nodes if isinstance(n, ast.Name)} | {s.name for s in self.plan.streams}
-        return names | set(self.inner.values()) | set(self.captured.values())
+        libraries = {name for name, found in self.module.scope.bindings.items() if found[-1].how == "import"}
+        return names | libraries | {"jax", "jnp", "eqx"} | set(self.inner.values()) | set(self.captured.values())
 
     def _scan(self, scan: tuple[Node, ...], source: str) -> tuple[list[str], list[str], list[str]]:
         """The scan of the key chain: its lines, the names of the keys of an item, and of the arrays of them."""

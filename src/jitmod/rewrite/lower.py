@@ -16,7 +16,7 @@ from jitmod.analysis.values import Array, NdArray, length_of
 from jitmod.model import Edit
 from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.names import plural
-from jitmod.rewrite.text import document_comments, splice
+from jitmod.rewrite.text import document_comments, is_exact, splice
 from jitmod.source.document import Document
 from jitmod.source.project import SourceModule
 
@@ -74,7 +74,8 @@ class Lowering:
 
     def _hoisted_lines(self) -> str:
         named = self.function.hoisted.items()
-        return "".join(f"{name} = {self.document.text(source)}\n{self.indent}" for source, name in named)
+        lines = ((name, self.document.text(source)) for source, name in named)
+        return "".join(f"{n} = {f'({t})' if chr(10) in t else t}\n{self.indent}" for n, t in lines)
 
     def _count(self) -> str | None:
         """The text that is false where there are no items; None where there are some for certain."""
@@ -147,9 +148,23 @@ class Lowering:
         for emit in self.plan.emits:
             for reader in emit.readers:
                 name = self.function.outer[emit.value]
+                start, end = self.document.span(reader)
+                if not is_exact(self.document, reader) or self._is_shown(reader):
+                    message = f"`{ast.unparse(reader)}` cannot be replaced where it stands (line {reader.lineno})"
+                    raise Unplannable("unparsable", reader, message)
                 if self.document.text(reader) != name:
-                    edits.append(Edit(*self.document.span(reader), name))
+                    edits.append(Edit(start, end, name))
         return edits
+
+    def _is_shown(self, reader: ast.expr) -> bool:
+        """Whether an f-string shows the text of the expression itself: `{float(y)=}`."""
+        for parent in self.module.ancestors(reader):
+            if isinstance(parent, ast.FormattedValue):
+                end = self.document.span(parent.value)[1]
+                return self.document.source[end:].lstrip(b" ")[:1] == b"="
+            if isinstance(parent, ast.stmt):
+                break
+        return False
 
     def _statement(self) -> tuple[Edit, ...]:
         loop = self.plan.loop
@@ -241,12 +256,20 @@ class Lowering:
         bound, sources = self._header(names, [_rows(a, e.value) for a, e in zip(arrays, emits, strict=True)])
         before = self._hoisted_lines() + "".join(f"{line}\n{indent}" for line in lines)
         start = self.document.span(loop.node)[0]
-        end = self.document.span(loop.node.iter)[1]
-        edits = [Edit(start, end, f"{before}for {bound} in {sources}")]
+        edits = [Edit(start, self._header_end(loop.node), f"{before}for {bound} in {sources}")]
         for node in (*self.plan.piece("scan"), *self.plan.piece("map")):
             if node.whole:
                 edits.append(self._removed(node.statement, self.function.lines_of(node)))
         return [*edits, *self._reader_edits()]
+
+    def _header_end(self, node: ast.For) -> int:
+        """The byte of the colon behind the iterable and its closing brackets. Raises `Unplannable`."""
+        end = self.document.span(node.iter)[1]
+        while self.document.source[end : end + 1] in (b" ", b"\t", b")", b"\n", b"\r"):
+            end += 1
+        if self.document.source[end : end + 1] != b":":
+            raise Unplannable("unparsable", node.iter, "the header of the loop holds a comment or a continuation")
+        return end
 
     def _header(self, names: list[str], arrays: list[str]) -> tuple[str, str]:
         """Target and iterable of the loop over results; the loop's own ones stay where the host piece reads them."""

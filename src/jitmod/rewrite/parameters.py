@@ -17,6 +17,7 @@ from jitmod.analysis.values import (
     ClassRef,
     Instance,
     Kind,
+    Namespace,
     NdArray,
     Number,
     Routine,
@@ -25,7 +26,7 @@ from jitmod.analysis.values import (
 )
 from jitmod.rewrite.imports import Imports
 from jitmod.source.document import Document
-from jitmod.source.project import SourceModule
+from jitmod.source.project import Class, SourceModule
 from jitmod.source.scopes import Scope
 
 
@@ -75,9 +76,12 @@ class Parameters:
     def invariant(self, name: ast.Name, value: Value) -> None:
         """Pass what `name` reads from outside, unless it is a definition of the module. Raises `Unplannable`."""
         scope = self.effects.inference.scope_binding(name.id, name, self.module)
-        if scope is None or (scope.parent is None and self._is_definition(scope, name.id, value.kind)):
+        if scope is None:
             return
         expr, kind = self._object(name, value.kind)
+        known = expr is name or kind != UNKNOWN or not self._is_holder(value.kind)
+        if scope.parent is None and known and self._is_definition(scope, name.id, kind):
+            return
         self._check(expr, kind)
         own = name.id
         if isinstance(kind, Number) and kind.type != "bool":
@@ -112,21 +116,33 @@ class Parameters:
             raise Unplannable("mutable-self", expr, message)
 
     def _is_definition(self, scope: Scope, name: str, kind: Kind) -> bool:
-        """A module's import, function or class; or a callable that it makes once (`step = jax.jit(f)`)."""
-        if {b.how for b in scope.bindings[name]} <= {"import", "def", "class"}:
-            return True
-        made = isinstance(kind, Routine | Transformed | ClassRef)
-        return made and not self.effects.frozen.is_rebound(scope, name)
+        """What the module level defines once and for all: functions, classes, libraries, `step = jax.jit(f)`.
+
+        A value of another module (`settings.SCALE`, `Config.scale`) is none: it is read, and passed, at every call.
+        """
+        if not isinstance(kind, Routine | Transformed | ClassRef | Namespace) and kind != UNKNOWN:
+            return False
+        defined = {b.how for b in scope.bindings[name]} <= {"import", "def", "class"}
+        return defined or (kind != UNKNOWN and not self.effects.frozen.is_rebound(scope, name))
 
     def _object(self, name: ast.Name, kind: Kind) -> tuple[ast.Name | ast.Attribute, Kind]:
         """The attribute path from a name to the first object that may be passed: an array, a Module, a number."""
         expr: ast.Name | ast.Attribute = name
-        while not is_immutable(kind, self.effects) and not isinstance(kind, Sequence | NdArray):
+        while self._is_holder(kind):
             parent = self.module.parents[expr]
             if not isinstance(parent, ast.Attribute):
                 break
             expr, kind = parent, self.effects.inference.kind(parent, self.module)
         return expr, kind
+
+    def _is_holder(self, kind: Kind) -> bool:
+        """Whether attributes of a value are looked up when the call is made, not inside of the compiled function."""
+        match kind:
+            case Namespace(SourceModule()) | ClassRef(Class()):
+                return True
+            case Sequence() | NdArray():
+                return False
+        return not is_immutable(kind, self.effects)
 
     def _number(self, expr: ast.expr) -> ast.expr | None:
         """The largest host arithmetic around a number that only meets device values in arithmetic of theirs.
@@ -160,4 +176,15 @@ class Parameters:
 
     def _is_global(self, name: ast.Name) -> bool:
         scope = self.effects.inference.scope_binding(name.id, name, self.module)
-        return scope.parent is None if scope is not None else hasattr(builtins, name.id)
+        if scope is None:
+            return hasattr(builtins, name.id)
+        line, body = self._top_line(), self.document.tree.body
+        before = all(b.node in body and getattr(b.node, "lineno", line) < line for b in scope.bindings[name.id])
+        return scope.parent is None and before
+
+    def _top_line(self) -> int:
+        """The line of the top-level statement that holds the loop, before which the function is put."""
+        line = self.plan.loop.statement.lineno
+        for parent in self.module.ancestors(self.plan.loop.statement):
+            line = getattr(parent, "lineno", line)
+        return line

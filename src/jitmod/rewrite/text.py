@@ -7,6 +7,7 @@ import io
 import tokenize
 from collections.abc import Mapping
 
+from jitmod.analysis.loops import Unplannable
 from jitmod.source.document import Document
 
 
@@ -14,6 +15,9 @@ def splice(document: Document, node: ast.expr | ast.stmt, replaced: Mapping[ast.
     """The text of `node` with the parts in `replaced` written differently."""
     start, end = document.span(node)
     inside = {part: text for part, text in replaced.items() if _within(document, part, start, end)}
+    wrong = next((part for part in inside if _is_read(part) and not is_exact(document, part)), None)
+    if wrong is not None:
+        raise Unplannable("unparsable", wrong, f"`{ast.unparse(wrong)}` cannot be replaced where it stands")
     spans = sorted(((*document.span(part), text) for part, text in inside.items()), key=lambda s: (s[0], -s[1]))
     pieces: list[bytes] = []
     done = start
@@ -23,6 +27,18 @@ def splice(document: Document, node: ast.expr | ast.stmt, replaced: Mapping[ast.
             done = last
     pieces.append(document.source[done:end])
     return b"".join(pieces).decode()
+
+
+def is_exact(document: Document, node: ast.expr) -> bool:
+    """Whether the span of `node` holds just its text: inside f-strings older Pythons give wrong positions."""
+    try:
+        return ast.dump(ast.parse(f"({document.text(node)})", mode="eval").body) == ast.dump(node)
+    except (SyntaxError, UnicodeDecodeError):
+        return False
+
+
+def _is_read(node: ast.expr) -> bool:
+    return isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
 
 
 def _within(document: Document, part: ast.expr, start: int, end: int) -> bool:

@@ -254,6 +254,23 @@ class Project:
                             found.setdefault(name, []).append((module, node))
         return {name: tuple(sites) for name, sites in found.items()}
 
+    def escapes(self, name: str) -> bool:
+        """Whether something of that name is used as a value anywhere: stored, passed on, wrapped."""
+        return name in self._values
+
+    @cached_property
+    def _values(self) -> frozenset[str]:
+        found: set[str] = set()
+        for module in self.by_path.values():
+            for node in ast.walk(module.document.tree):
+                match node:
+                    case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
+                        parent = module.parents[node]
+                        called = isinstance(parent, ast.Call) and parent.func is node
+                        if not called and not isinstance(parent, ast.Attribute | ast.ClassDef | ast.arg):
+                            found.add(name)
+        return frozenset(found)
+
     @cached_property
     def classes(self) -> tuple[Class, ...]:
         return tuple(c for module in self.by_path.values() for c in module.classes.values())
