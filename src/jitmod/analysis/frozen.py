@@ -67,6 +67,8 @@ class Frozen:
             return
         holder = infer.kind(node.value, module)
         match holder:
+            case Routine(Function() as function) if node.attr in self.changed_names:
+                yield "rebound-global", f"`{ast.unparse(node)}` is an attribute of `{function.name}` that is assigned"
             case ClassRef(Class()) if node.attr in self.changed_names:
                 yield "rebound-global", f"`{ast.unparse(node)}` is a class attribute that is assigned elsewhere"
             case _ if holder == UNKNOWN and isinstance(node.value, ast.Attribute):

@@ -22,10 +22,15 @@ from jitmod.analysis.values import (
     Device,
     Instance,
     Kind,
+    Mapping,
     Namespace,
+    NdArray,
     Number,
+    Record,
     Routine,
+    Sequence,
     Transformed,
+    item_of,
 )
 from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Function, SourceModule
@@ -223,4 +228,22 @@ def is_immutable(kind: Kind, effects: Effects) -> bool:
             return True
         case Instance(cls):
             return effects.inference.classes.is_module(cls)
+    return False
+
+
+def holds_mutable(kind: Kind, effects: Effects, depth: int = 4) -> bool:
+    """Whether a Module has a field that can be changed in place: a numpy array, a list or dict of no Modules."""
+    if not isinstance(kind, Instance) or isinstance(kind.cls, str) or depth == 0:
+        return False
+    classes = effects.inference.classes
+    for cls in classes.lineage(kind.cls):
+        for name in classes.declared(cls):
+            held = classes.field(kind.cls, name)
+            inner = item_of(held) if isinstance(held, Sequence | Record) else held
+            inner = held.value if isinstance(held, Mapping) else inner
+            container = isinstance(held, NdArray | Sequence | Record | Mapping)
+            if container and not isinstance(inner, Instance | Routine | Transformed):
+                return True
+            if holds_mutable(inner, effects, depth - 1):
+                return True
     return False

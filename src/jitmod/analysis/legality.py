@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.heap import Path, Read, Touch, is_immutable, path_of, touches
+from jitmod.analysis.heap import Path, Read, Touch, holds_mutable, is_immutable, path_of, touches
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.loops import Loop, Stream, Unplannable
@@ -31,8 +31,8 @@ def check_context(loop: Loop, contexts: Contexts) -> None:
             match node:
                 case ast.Call(func=ast.Name(id="locals" | "globals" | "exec" | "eval" | "vars" as name)):
                     raise Unplannable("dynamic-scope", node, f"`{name}()` in the function sees the loop's names")
-                case ast.Attribute(attr="__dict__"):
-                    raise Unplannable("dynamic-scope", node, "`__dict__` gives another way to the attributes")
+                case ast.Attribute(attr="__dict__" | "__setattr__" | "__delattr__" as name):
+                    raise Unplannable("dynamic-scope", node, f"`{name}` is another way to change attributes")
     if isinstance(loop.node, ast.ListComp):
         for ancestor in loop.module.ancestors(loop.node):
             if isinstance(ancestor, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda):
@@ -77,7 +77,11 @@ def check_heap(loop: Loop, body: Body, found: tuple[Stream, ...], used: tuple[St
         for name, value in node.uses.items():
             if value.origin in ("invariant", "item"):
                 kind, path = _object_read(name, value.kind, loop, effects)
-                reads.append((Read(path, not is_immutable(kind, effects), _may_be_alias(name, loop, effects)), changed))
+                mutable = not is_immutable(kind, effects) or holds_mutable(kind, effects)
+                alias = value.origin == "invariant" and (
+                    _may_be_alias(name, loop, effects) or isinstance(kind, Instance)
+                )
+                reads.append((Read(path, mutable, alias), changed))
     # a loop over a list to which every iteration appends never ends, so the list that is appended to is another one
     lasting = [touch for touch in changed if touch.how != "append"]
     alone = isinstance(loop.node, ast.For) and isinstance(loop.node.iter, ast.Name | ast.Attribute)
@@ -252,3 +256,14 @@ def check_keys(loop: Loop, body: Body, scan: tuple[Node, ...], scanned: frozense
                 raise Unplannable("prng-order", node.statement, f"the key `{value.name}` is read on the host")
     if keyed and any(b"rbg" in d.source for d in infer.project.documents.values()):
         raise Unplannable("prng-order", loop.node, "the project uses rbg keys, whose draws change under vmap")
+
+
+def check_lengths(used: tuple[Stream, ...]) -> None:
+    """`zip(xs, xs[1:])` pairs neighbours: slices of one array have different lengths."""
+    sliced = [s.source for s in used if isinstance(s.source, ast.Subscript) and isinstance(s.source.slice, ast.Slice)]
+    bases = [ast.unparse(s.source) for s in used if s.source is not None]
+    for source in sliced:
+        base = ast.unparse(source.value)
+        if any(other != ast.unparse(source) and (other == base or other.startswith(f"{base}[")) for other in bases):
+            message = f"`{ast.unparse(source)}` is shorter than what it is zipped with; slice both to one length"
+            raise Unplannable("slice-bounds", source, message)

@@ -124,8 +124,9 @@ ARRAY_ONLY_METHODS = frozenset(
 IN_PLACE = frozenset(
     {
         "setattr", "delattr", "exec", "eval", "next", "numpy.copyto", "numpy.put", "numpy.place", "numpy.putmask",
-        "numpy.fill_diagonal", "numpy.put_along_axis", "numpy.random.shuffle", "random.shuffle", "numpy.add.at",
-        "numpy.subtract.at", "numpy.multiply.at", "heapq.heappush", "heapq.heappop", "heapq.heapify",
+        "numpy.fill_diagonal", "numpy.put_along_axis", "numpy.random.shuffle", "numpy.random.Generator.shuffle",
+        "random.shuffle", "numpy.random.RandomState.shuffle", "numpy.add.at", "numpy.subtract.at",
+        "numpy.multiply.at", "heapq.heappush", "heapq.heappop", "heapq.heapify",
     }
 )  # fmt: skip
 PULL_METHODS = frozenset(
@@ -133,8 +134,9 @@ PULL_METHODS = frozenset(
 )
 MUTATING_METHODS = frozenset(
     {
-        "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "add",
-        "discard", "popitem", "write", "writelines", "put", "fill", "resize", "appendleft", "popleft", "extendleft",
+        "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault",
+        "add", "discard", "popitem", "__setitem__", "__delitem__", "__iadd__", "__imul__", "write",
+        "writelines", "put", "fill", "resize", "appendleft", "popleft", "extendleft",
     }
 )  # fmt: skip
 
@@ -185,6 +187,11 @@ _SEVERAL = frozenset(  # functions that return tuples or lists of arrays
         "unstack", "vsplit", "where",
     )
 )  # fmt: skip
+_NORMS = frozenset(
+    f"jax.numpy.linalg.{name}"
+    for name in ("norm", "det", "inv", "pinv", "solve", "matrix_power", "matrix_rank", "cond", "multi_dot", "cholesky",
+                 "trace", "cross", "outer", "matmul", "vector_norm", "matrix_norm", "tensorsolve")
+)  # fmt: skip
 _STATIC_RESULTS = frozenset({"jax.numpy.shape", "jax.numpy.ndim", "jax.numpy.size", "jax.numpy.dtype",
                              "jax.numpy.result_type", "jax.numpy.issubdtype", "jax.numpy.finfo",
                              "jax.numpy.iinfo", "jax.numpy.promote_types"})  # fmt: skip
@@ -200,6 +207,8 @@ def result(dotted: str) -> Kind:
         return Array(is_key=True)
     if dotted in _STATIC_RESULTS:
         return UNKNOWN
+    if dotted in _NORMS:
+        return Array()
     if dotted in _SEVERAL or dotted.startswith(_DEVICE_PREFIXES):
         return Device()
     if dotted.startswith(("jax.numpy.", "jax.nn.", "jax.random.", "jax.image.", "jax.ops.")):
@@ -210,8 +219,8 @@ def result(dotted: str) -> Kind:
         return UNKNOWN
     if dotted.startswith("math."):
         return Number("float")
-    if dotted.startswith("numpy.random."):
-        return UNKNOWN
+    if dotted in ("numpy.random.default_rng", "numpy.random.RandomState"):
+        return Instance("numpy.random.Generator")
     if dotted.startswith("numpy."):
         return NdArray()
     if is_module_class(dotted):

@@ -26,8 +26,14 @@ def as_changed(kind: Sequence | Record, name: str, scope: Scope, infer: Inferenc
                     item, changed = added if empty else join(item, added), True
                 elif attr in library.MUTATING_METHODS:
                     item, changed = UNKNOWN, True
-            case ast.Subscript(value=ast.Name(id=base), ctx=ast.Store() | ast.Del()) if base == name:
-                item, changed = UNKNOWN, True
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=base))], value=value) if base == name:
+                item, changed = join(item, infer.kind(value, scope.module)), True
+            case ast.Delete(targets=targets) if any(getattr(t, "value", None) is not None for t in targets):
+                roots = [t.value for t in targets if isinstance(t, ast.Subscript)]
+                changed = changed or any(isinstance(r, ast.Name) and r.id == name for r in roots)
+            case ast.Subscript(value=ast.Name(id=base), ctx=ast.Store()) if base == name:
+                plain = isinstance(scope.module.parents[parent], ast.Assign)
+                item, changed = item if plain else UNKNOWN, True
             case ast.AugAssign(target=ast.Name(id=base)) if base == name:
                 item, changed = UNKNOWN, True
     uses = [n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and n.id == name]

@@ -152,7 +152,7 @@ class Mappable:
         if effects.inference.classes.is_property(expr, module):
             message = f"`{ast.unparse(expr)}` is a property; give its value a name before the loop"
             return Blocker("unresolved-callee", expr, message)
-        if isinstance(effects.inference.kind(expr.value, module), Instance):
+        if isinstance(effects.inference.kind(expr.value, module), Instance | Routine):
             for reason, what in effects.frozen.of_attribute(expr, module):
                 return Blocker(reason, expr, what)
         return None

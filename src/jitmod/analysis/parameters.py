@@ -16,6 +16,7 @@ from jitmod.analysis.values import (
     NdArray,
     Record,
     Sequence,
+    item_of,
     joined,
     with_length_token,
 )
@@ -49,7 +50,8 @@ def parameter(binding: Binding, module: SourceModule, infer: Inference) -> Kind:
     if function.owner is not None and function.parameters[0] is arg and not is_static(function):
         return ClassRef(function.owner) if is_classmethod(function) else Instance(function.owner)
     found = joined(_from_call_sites(function, arg, infer))
-    return found if found != UNKNOWN else promised or UNKNOWN
+    said = found != UNKNOWN and not (promised is not None and item_of(found) == UNKNOWN)
+    return found if said else promised or UNKNOWN
 
 
 def _from_call_sites(function: Function, arg: ast.arg, infer: Inference) -> list[Kind]:

@@ -19,6 +19,7 @@ from jitmod.analysis.legality import (
     check_context,
     check_heap,
     check_keys,
+    check_lengths,
     check_live_outs,
     check_names,
     check_results,
@@ -27,6 +28,7 @@ from jitmod.analysis.legality import (
 )
 from jitmod.analysis.loops import LOOPS, Loop, Stream, Trip, Unplannable, check_stackable, streams
 from jitmod.analysis.ssa import Body, Environment, Node, Value
+from jitmod.analysis.syntax import calls, stored
 from jitmod.analysis.values import Array, Sequence
 from jitmod.model import Assumption
 
@@ -104,12 +106,14 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
     if not any(node.heavy for node in mapped):
         raise Unplannable("guarded-work", heavy, f"`{ast.unparse(heavy.func)}` is not reached in every iteration")
     used = _used_streams(mapped, body)
+    for stream in used:
+        check_stackable(stream)
     check_heap(loop, body, found, used, effects)
     if not used:
         raise Unplannable("unknown-iterable", heavy, "the call takes nothing from the loop's items")
-    for stream in used:
-        check_stackable(stream)
-    scan = tuple(n for n in mapped if any(n in _makers(body, name) for name in scanned))
+    check_lengths(used)
+    chains = [_key_chain(body, name, scanned) or set() for name in scanned]
+    scan = tuple(n for n in mapped if any(n in chain for chain in chains))
     check_keys(loop, body, scan, scanned, infer)
     pieces = (
         Piece("scan", scan),
@@ -135,7 +139,7 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
     trip = Trip(tuple(s.source for s in used if s.source is not None), next((s.length for s in used if s.length), None))
     iterables = tuple(dict.fromkeys(s.source for s in found if s.source is not None))
     return LoopPlan(
-        loop, body, pieces, used, trip, emits, collectors, live, bounded, iterables, _assumptions(used), heavy
+        loop, body, pieces, used, trip, emits, collectors, live, bounded, iterables, _assumptions(used, body), heavy
     )
 
 
@@ -145,7 +149,7 @@ def _build(loop: Loop, found: tuple[Stream, ...], effects: Effects) -> tuple[Bod
     if keys:
         try:
             body = _build_twice(loop, found, effects, keys)
-            if all(_is_key_chain(body, name, keys) for name in body.carried if name in keys):
+            if all(_key_chain(body, name, keys) for name in body.carried if name in keys):
                 return body, keys & frozenset(body.carried)
         except Unplannable:
             pass  # said again below, in terms of the carry
@@ -160,28 +164,31 @@ def _build_twice(loop: Loop, found: tuple[Stream, ...], effects: Effects, keys: 
 
 
 def _key_chains(loop: Loop, infer: Inference) -> frozenset[str]:
-    """Names that some `split` in the body both reads and writes."""
-    names = set()
+    """Names that go into a `split` or `fold_in` of the body and are bound by it, or by what it makes."""
+    split: set[str] = set()
+    bound: set[str] = set()
     for statement in loop.body:
-        match statement:
-            case ast.Assign(targets=[target], value=ast.Call() as call):
-                if infer.dotted(call.func, loop.module) in ("jax.random.split", "jax.random.fold_in"):
-                    stored = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
-                    names |= stored & {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
-    return frozenset(names)
+        bound |= set(stored(statement))
+        for call in calls(statement):
+            if infer.dotted(call.func, loop.module) in ("jax.random.split", "jax.random.fold_in") and call.args:
+                split |= {n.id for n in ast.walk(call.args[0]) if isinstance(n, ast.Name)}
+    return frozenset(split & bound)
 
 
-def _is_key_chain(body: Body, name: str, keys: frozenset[str]) -> bool:
-    """Whether the next key is made from the last one alone, by statements of the body."""
-    last = body.env[name]
-    if last.maker is None or not last.mappable or not last.maker.whole:
-        return False
-    return all(v.origin == "invariant" or (v.origin == "carried" and v.name in keys) for v in last.maker.uses.values())
-
-
-def _makers(body: Body, name: str) -> list[Node]:
-    maker = body.env[name].maker
-    return [maker] if maker is not None else []
+def _key_chain(body: Body, name: str, keys: frozenset[str]) -> set[Node] | None:
+    """The statements that make the next key, where they read nothing but keys and what does not change."""
+    chain: set[Node] = set()
+    todo = [body.env[name]]
+    while todo:
+        value = todo.pop()
+        if value.origin == "invariant" or (value.origin == "carried" and value.name in keys):
+            continue
+        if value.maker is None or not value.mappable or not value.maker.whole or value.maker.heavy:
+            return None
+        if value.maker not in chain:
+            chain.add(value.maker)
+            todo += value.maker.uses.values()
+    return chain or None
 
 
 def _used_streams(mapped: list[Node], body: Body) -> tuple[Stream, ...]:
@@ -236,13 +243,19 @@ def _is_pulled(expr: ast.expr, loop: Loop) -> bool:
     return False
 
 
-def _assumptions(used: tuple[Stream, ...]) -> tuple[Assumption, ...]:
-    found = []
+def _assumptions(used: tuple[Stream, ...], body: Body) -> tuple[Assumption, ...]:
+    found: list[Assumption] = []
     for stream in used:
         assert stream.source is not None
         written = ast.unparse(stream.source)
         if not isinstance(stream.kind, Array) and not (isinstance(stream.kind, Sequence) and stream.kind.uniform):
             found.append(Assumption("items-alike", f"the items of `{written}` have one shape and dtype"))
+    for node in body.mapped_nodes():
+        for part in ast.walk(node.expr) if node.expr is not None else ():
+            if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Name) and part not in body.item_reads:
+                index = node.uses.get(part.slice)
+                if index is not None and index.twin is None and isinstance(index.kind, Array):
+                    found.append(Assumption("integer-index", f"`{part.slice.id}` holds integers, and is no mask"))
     if len(used) > 1:
         names = ", ".join(f"`{ast.unparse(s.source)}`" for s in used if s.source is not None)
         found.append(Assumption("same-length", f"{names} have the same length"))

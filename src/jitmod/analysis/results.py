@@ -63,6 +63,8 @@ def library_result(name: str, receiver: Kind | None, call: ast.Call, module: Sou
             return first
         case "jax.numpy.asarray" | "jax.numpy.array" | "jax.device_put":
             return Array(length_of(first), isinstance(first, Array) and first.is_key)
+        case "jax.numpy.where" if len(args) == 3 and not all(isinstance(a, Number) for a in args[1:]):
+            return Array()  # of two Python numbers it is weakly typed, which a list of results would not be
         case "jax.numpy.stack":
             return Array(length_of(first) if not call.keywords and len(call.args) == 1 else None)
         case "jax.random.split":

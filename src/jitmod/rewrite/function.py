@@ -256,8 +256,9 @@ class Compiled:
             lines += self._mapped(node)
         read = {v for node in self.plan.piece("map") for v in node.uses.values()}
         inner = [v for node in scan for v in node.makes.values() if v in read]
-        if not inner:
-            raise Unplannable("prng-order", scan[0].statement, "keys are split, but no item uses them")
+        last = {v.name: v for node in scan for v in node.makes.values()}
+        if not inner or any(last[v.name] is not v for v in inner):
+            raise Unplannable("prng-order", scan[0].statement, "a key that is used is split again, or none is used")
         per_item = [self.inner[v] for v in inner]
         arrays = [self.namer.fresh(plural(n)) for n in per_item]
         state = ", ".join(carried)

@@ -51,7 +51,10 @@ class Lowering:
         before = list(self.function.imports.added)
         self._check_shadows()
         self.function.imports.added[:] = before
-        user = self._comprehension() if isinstance(self.plan.loop.node, ast.ListComp) else self._statement()
+        if isinstance(self.plan.loop.node, ast.ListComp):
+            user = (*self._comments_above(), *self._comprehension())
+        else:
+            user = self._statement()
         at = self.function.place()
         return (*self.function.imports.edits(), Edit(at, at, self.function.definition), *user)
 
@@ -133,6 +136,15 @@ class Lowering:
         start, end = self.document.span(target)[0], self.document.span(iterable)[1]
         edits = [Edit(start, end, f"{bound} in {self._enclosed_iterable(guarded)}")]
         return (*edits, *self._reader_edits())
+
+    def _comments_above(self) -> list[Edit]:
+        """Comments inside of a comprehension move above its statement."""
+        statement, indent = self.plan.loop.statement, self.document.indent(self.plan.loop.statement)
+        above = self._comments()
+        if not above or indent is None:
+            return []
+        start = self.document.line_starts[statement.lineno - 1]
+        return [Edit(start, start, "".join(f"{indent}{comment}\n" for comment in above))]
 
     def _enclosed_iterable(self, text: str) -> str:
         return f"({text})" if " if " in text else text

@@ -153,7 +153,13 @@ def _is_inside(scope: ast.AST, child: ast.AST) -> bool:
     return False
 
 
-Definition = Function | Class | SourceModule
+# what jax and equinox make of a function takes the same arguments, traced
+_TRANSFORMS = frozenset({"jit", "filter_jit", "grad", "value_and_grad", "filter_grad", "filter_value_and_grad", "vmap",
+                         "filter_vmap", "checkpoint", "remat", "eval_shape"})  # fmt: skip
+
+
+def _last(func: ast.expr) -> str:
+    return getattr(func, "attr", getattr(func, "id", ""))
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +273,8 @@ class Project:
                     case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
                         parent = module.parents[node]
                         called = isinstance(parent, ast.Call) and parent.func is node
-                        if not called and not isinstance(parent, ast.Attribute | ast.ClassDef | ast.arg):
+                        wrapped = isinstance(parent, ast.Call) and _last(parent.func) in _TRANSFORMS
+                        if not (called or wrapped or isinstance(parent, ast.Attribute | ast.ClassDef | ast.arg)):
                             found.add(name)
         return frozenset(found)
 
