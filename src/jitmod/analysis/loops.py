@@ -12,7 +12,6 @@ from jitmod.analysis.values import (
     Constant,
     Instance,
     Kind,
-    Length,
     Mapping,
     NdArray,
     Number,
@@ -74,18 +73,6 @@ class Stream:
     path: tuple[int, ...] = ()
     limits: bool = True
     from_zero: bool = False
-
-    @property
-    def length(self) -> Length:
-        return length_of(self.kind)
-
-
-@dataclass(frozen=True, eq=False)
-class Trip:
-    """What is known of the trip count: the sources that all have that length, and the length itself."""
-
-    sources: tuple[ast.expr, ...]
-    length: Length
 
 
 def loops_in(module: SourceModule) -> Iterator[Loop]:

@@ -26,7 +26,7 @@ from jitmod.analysis.legality import (
     check_try_around,
     check_try_at_calls,
 )
-from jitmod.analysis.loops import LOOPS, Loop, Stream, Trip, Unplannable, check_stackable, streams
+from jitmod.analysis.loops import LOOPS, Loop, Stream, Unplannable, check_stackable, streams
 from jitmod.analysis.ssa import Body, Environment, Node, Value
 from jitmod.analysis.syntax import calls, stored
 from jitmod.analysis.values import Array, Sequence
@@ -62,7 +62,6 @@ class LoopPlan:
     body: Body
     pieces: tuple[Piece, ...]
     streams: tuple[Stream, ...]
-    trip: Trip
     emits: tuple[Emit, ...]
     collectors: tuple[Collector, ...]
     live_keys: tuple[str, ...]
@@ -73,11 +72,6 @@ class LoopPlan:
 
     def piece(self, kind: str) -> tuple[Node, ...]:
         return next((p.nodes for p in self.pieces if p.kind == kind), ())
-
-    @property
-    def residue(self) -> tuple[Node, ...]:
-        """The host statements that stay in a Python loop."""
-        return () if self.collectors else self.piece("host")
 
 
 def heavy_calls(loop: Loop, effects: Effects) -> list[ast.Call]:
@@ -136,10 +130,9 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
     check_try_around(loop, infer)
     if not collectors or any(c.init is None for c in collectors):
         check_try_at_calls(loop, infer)
-    trip = Trip(tuple(s.source for s in used if s.source is not None), next((s.length for s in used if s.length), None))
     iterables = tuple(dict.fromkeys(s.source for s in found if s.source is not None))
     return LoopPlan(
-        loop, body, pieces, used, trip, emits, collectors, live, bounded, iterables, _assumptions(used, body), heavy
+        loop, body, pieces, used, emits, collectors, live, bounded, iterables, _assumptions(used, body), heavy
     )
 
 
