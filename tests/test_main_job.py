@@ -27,17 +27,18 @@ class Deep(eqx.Module):
 """
 
 SCORE = """\
+import jax
 import jax.numpy as jnp
 
 from .model import Deep
 
 
-def score(model: Deep, xs):
+def score(model: Deep, xs: jax.Array):
     # every item on its own
     return jnp.stack([model(x) for x in xs])
 
 
-def never(model: Deep, xs):
+def never(model: Deep, xs: jax.Array):
     return [model(x) for x in xs]
 
 
