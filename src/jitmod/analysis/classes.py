@@ -132,7 +132,7 @@ class Classes:
             given = [unpacked(self.inference.kind(value, module), path) for module, value, path in values]
             others = Sequence | Record | NdArray
             contradicted = isinstance(promised, Array) and any(isinstance(k, others) for k in given)
-            return UNKNOWN if contradicted else promised
+            return joined(given) if contradicted else promised
         kinds = [unpacked(self.inference.kind(value, module), path) for module, value, path in values]
         found = joined([k for k in kinds if k != Constant()] or kinds)
         if isinstance(found, Routine | Transformed) and self._escapes(cls):

@@ -134,7 +134,7 @@ def changes_nothing(function: Function, effects: Effects) -> bool:
     known = effects.harmless
     if function not in known:
         known[function] = True  # a recursive call adds nothing
-        known[function] = not any(_lasting_changes(function, effects))
+        known[function] = not effects.of_function(function) or not any(_lasting_changes(function, effects))
     return known[function]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator
 from collections.abc import Iterator as Iterable
+from collections.abc import Mapping as Mapping_
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -44,7 +45,9 @@ from jitmod.analysis.values import (
 )
 from jitmod.source.project import Class, Function, Project, SourceModule
 from jitmod.source.scopes import Binding, Scope
+from jitmod.source.signatures import argument
 
+_CALLS = 2  # calls that are followed with the kinds of their own arguments
 _DEPTH = 60  # questions inside of questions; what lies deeper counts as unknown
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -58,6 +61,8 @@ class Inference:
     _active: set[object] = field(default_factory=set)
     _provisional: dict[ast.AST, Kind] = field(default_factory=dict)
     _sites: dict[Function, list[tuple[SourceModule, ast.Call]]] = field(default_factory=dict)
+    given: Mapping_[ast.arg, Kind] = field(default_factory=dict)  # what the call in question passes
+    depth: int = 0
     cycles: int = 0
 
     @cached_property
@@ -332,7 +337,7 @@ class Inference:
             case ClassRef(cls):
                 return Instance(cls)
             case Routine(Function() as function):
-                return self.returned(function)
+                return self._returned_by(function, call, module)
             case Routine(str() as name, receiver):
                 return library_result(name, receiver, call, module, self)
             case Transformed(base, transform):
@@ -347,12 +352,24 @@ class Inference:
                 return Device()
             case Instance(Class() as cls):
                 called = self.classes.method(cls, "__call__")
-                inner = self.returned(called) if called else UNKNOWN
+                inner = self._returned_by(called, call, module) if called else UNKNOWN
                 return inner if inner != UNKNOWN or not self.classes.is_module(cls) else Device()
             case Instance(str() as name) if library.is_module_class(name):
                 several = name.rpartition(".")[2] in ("LSTMCell", "BatchNorm", "StatefulLayer", "Sequential", "Lambda")
                 return Device() if several else Array()
         return UNKNOWN
+
+    def _returned_by(self, function: Function, call: ast.Call, module: SourceModule) -> Kind:
+        """The kind of a call's result: of any call, or else with the kinds of this call's own arguments."""
+        found = self.returned(function)
+        if found != UNKNOWN or self.depth >= _CALLS:
+            return found
+        passed = {p: argument(function, call, p.arg) for p in function.parameters}
+        kinds = {p: self.kind(v, module) for p, v in passed.items() if v is not None}
+        kinds = {p: k for p, k in kinds.items() if isinstance(k, Array | Device | Instance | Number | NdArray)}
+        if not kinds:
+            return UNKNOWN
+        return Inference(self.project, given=kinds, depth=self.depth + 1).returned(function)
 
     def returned(self, function: Function) -> Kind:
         """The kind of a function's result."""

@@ -41,6 +41,8 @@ def parameter(binding: Binding, module: SourceModule, infer: Inference) -> Kind:
         return Sequence(promised or UNKNOWN)
     if arg is function.node.args.kwarg:
         return Mapping(promised or UNKNOWN)
+    if arg in infer.given:
+        return infer.given[arg]
     if promised is not None and not isinstance(promised, Sequence | Mapping):
         kinds = _from_call_sites(function, arg, infer)
         if isinstance(promised, Array) and any(isinstance(k, Sequence | Record | Mapping | NdArray) for k in kinds):

@@ -152,7 +152,7 @@ class Lowering:
     def _enclosed(self, node: ast.expr, text: str) -> str:
         """Parentheses around a conditional expression, unless the place needs none."""
         parent = self.module.parents[node]
-        alone = isinstance(parent, ast.Return | ast.Assign | ast.AnnAssign | ast.Expr)
+        alone = isinstance(parent, ast.Return | ast.Assign | ast.AnnAssign | ast.Expr | ast.Dict)
         return text if alone or " if " not in text else f"({text})"
 
     def _reader_edits(self) -> list[Edit]:
@@ -210,7 +210,7 @@ class Lowering:
     def _assigned(self) -> list[Edit]:
         """Every list is only stacked later: its name means the stacked array from now on.
 
-        Where there may be no items it means the empty list then, and `jnp.stack` stays to raise as it did.
+        Where there may be no items it means the empty list then, which `jnp.stack` is left to refuse as it did.
         """
         edits = self._without_inits()
         names = [c.name for c in self.plan.collectors]
@@ -220,9 +220,19 @@ class Lowering:
         if count is None:
             edits += [Edit(*self.document.span(f), c.name) for c in self.plan.collectors for f in c.folds]
         else:
+            for collector in self.plan.collectors:
+                edits += [self._restacked(f, collector.name) for f in collector.folds if not self._is_asarray(f)]
             empty = ", ".join(["[]"] * len(names) + list(self.plan.live_keys))
             text += f" if {count} else {f'({empty})' if ', ' in empty else empty}"
         return [*edits, self._replaced(f"{targets} = {text}")]
+
+    def _restacked(self, fold: ast.Call, name: str) -> Edit:
+        """`jnp.stack(ys)` of what is an array already, if there were items."""
+        text = f"{name} if len({name}) else {self.document.text(fold)}"
+        return Edit(*self.document.span(fold), self._enclosed(fold, text))
+
+    def _is_asarray(self, fold: ast.Call) -> bool:
+        return self.function.effects.inference.dotted(fold.func, self.module) == "jax.numpy.asarray"
 
     def _extended(self) -> list[Edit]:
         """The lists are extended, so that they stay the same objects."""
