@@ -16,6 +16,7 @@ from jitmod.analysis.values import (
     Kind,
     Mapping,
     NdArray,
+    Number,
     Record,
     Routine,
     Sequence,
@@ -110,10 +111,19 @@ class Held:
             for statement in current.node.body:
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     kind = self.effects.inference.classes.field(cls, statement.target.id)
+                    if self._varies_in_type(cls, statement.target.id):
+                        what = f"the field `{statement.target.id}` is an int here and a float there, which a jit confuses"
+                        return (hazard("varying-static", statement, current.module, what),)
                     if self._cannot_be_static(statement, kind, current):
                         what = f"the field `{statement.target.id}` cannot be hashed"
                         return (hazard("unhashable-static", statement, current.module, what),)
         return ()
+
+    def _varies_in_type(self, cls: Class, name: str) -> bool:
+        """Whether a field gets Python numbers of several types: static 1, 1.0 and True are one key of the cache."""
+        infer = self.effects.inference
+        kinds = [infer.kind(v, m) for m, v, path in infer.classes.field_values(cls, name) if not path]
+        return len({k.type for k in kinds if isinstance(k, Number)}) > 1
 
     def _cannot_be_static(self, statement: ast.AnnAssign, kind: Kind, cls: Class) -> bool:
         text = ast.unparse(statement.annotation)
