@@ -111,7 +111,8 @@ def test_expression(expression: str, expected: Kind) -> None:
         ("def f(m):\n    return g(m)\ndef g(m):\n    return m\nf(NET)\nresult = f(NET)\n", True),
         ("def f(r: Runner):\n    return r.net\nresult = f(1)\n", True),
         ("def f(m):\n    m = eqx.nn.inference_mode(m)\n    return m\nresult = f(NET)\n", True),
-        ("def f(m):\n    return m\nf(3)\nresult = f(NET)\n", False),
+        ("def f(m):\n    return m\nf(3)\nresult = f(NET)\n", True),
+        ("def f(m):\n    return m\nf(NET)\nresult = f(3)\n", False),
         ("def f(m):\n    m = [m]\n    return m\nresult = f(NET)\n", False),
     ],
 )

@@ -112,7 +112,7 @@ class Held:
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     kind = self.effects.inference.classes.field(cls, statement.target.id)
                     if self._varies_in_type(cls, statement.target.id):
-                        what = f"the field `{statement.target.id}` is an int here and a float there, which a jit confuses"
+                        what = f"the field `{statement.target.id}` is an int here, a float there: one key of the cache"
                         return (hazard("varying-static", statement, current.module, what),)
                     if self._cannot_be_static(statement, kind, current):
                         what = f"the field `{statement.target.id}` cannot be hashed"
