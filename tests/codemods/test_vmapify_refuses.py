@@ -405,6 +405,21 @@ REFUSED = {
         """,
         "exception-order",
     ),
+    "host work feeds the model, and a try may see how far it came": (
+        """
+        def f(net: Net, xs: jax.Array):
+            for x in xs:
+                y = np.log(x)
+                print(float(net(y)[0]))
+
+        def g(net: Net, xs: jax.Array):
+            try:
+                f(net, xs)
+            except RuntimeWarning:
+                print("stopped")
+        """,
+        "exception-order",
+    ),
     "the clock is read": (
         """
         import time

@@ -295,8 +295,7 @@ class Inference:
             case ast.DictComp(value=value):
                 return Mapping(self.kind(value, module))
             case ast.Lambda():
-                function = module.functions.get(expr)  # none for one inside an annotation
-                return Routine(function) if function is not None else UNKNOWN
+                return Routine(module.functions[expr]) if expr in module.functions else UNKNOWN
         return UNKNOWN
 
     def _binary(self, left: Kind, right: Kind) -> Kind:

@@ -95,7 +95,13 @@ def plan(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> L
     infer = effects.inference
     check_context(loop, contexts)
     found = streams(loop, infer)
-    body, scanned = _build(loop, found, effects)
+    try:
+        body, scanned = _build(loop, found, effects)
+    except Unplannable as why:
+        if why.reason in ("host-effect", "host-arithmetic"):  # a try would see how far the host work came
+            check_try_around(loop, infer)
+            check_try_at_calls(loop, infer)
+        raise
     mapped = body.mapped_nodes()
     if not any(node.heavy for node in mapped):
         raise Unplannable("guarded-work", heavy, f"`{ast.unparse(heavy.func)}` is not reached in every iteration")
