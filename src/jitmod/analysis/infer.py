@@ -253,7 +253,7 @@ class Inference:
                     return self.meaning(dotted)
                 return self.attribute(self.kind(value, module), attr)
             case ast.Call():
-                return self._call(expr, module)
+                return self._result(self.kind(expr.func, module), expr, module)
             case ast.BinOp(left=left, right=right):
                 return self._binary(self.kind(left, module), self.kind(right, module))
             case ast.UnaryOp(op=ast.Not()):
@@ -326,10 +326,6 @@ class Inference:
             case ClassRef(Class() as cls):
                 return self.classes.method(cls, "__init__")
         return None
-
-    def _call(self, call: ast.Call, module: SourceModule) -> Kind:
-        callee = self.kind(call.func, module)
-        return self._result(callee, call, module)
 
     def _result(self, callee: Kind, call: ast.Call, module: SourceModule) -> Kind:
         match callee:
