@@ -33,11 +33,11 @@ from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from jitmod.analysis import library
+from jitmod.analysis.batching import batch, heavy_calls
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts, describe
 from jitmod.analysis.loops import Loop, Unplannable, loops_in
-from jitmod.analysis.plan import heavy_calls, plan
 from jitmod.analysis.values import Instance
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
@@ -205,7 +205,7 @@ def first_positive(net: Net, crops: jax.Array):
         document = loop.module.document
         site = document.site(loop.node, loop.symbol)
         try:
-            decided = plan(loop, effects, contexts, heavy)
+            decided = batch(loop, effects, contexts, heavy)
             knob = batch_size(heavy, loop, effects)
             function = Compiled(decided, effects, Imports(loop.module), namer, knob)
             edits = Lowering(decided, function).edits()

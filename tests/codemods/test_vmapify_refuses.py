@@ -53,7 +53,7 @@ REFUSED = {
                 out.append(net(x))
             return out
         """,
-        "data-dependent-exit",
+        "guarded-work",
     ),
     "the model runs under a condition": (
         """

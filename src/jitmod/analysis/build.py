@@ -1,24 +1,34 @@
 """From the statements of a loop to nodes.
 
-Statements on the host are split (A-normal form): the largest device computation inside `float(jnp.max(y))` becomes a
-node of its own, and the statement reads its value.
+Every expression that computes on the device becomes a node, however deep it stands in its statement; the plan joins
+those again that end up on one side. `if` is followed into both of its arms, `continue` guards what comes after it.
+Other compound statements (nested loops, with, match) are single nodes: they are planned on their own, if at all.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from jitmod.analysis.loops import LOOPS, Unplannable
-from jitmod.analysis.mappable import Mappable
-from jitmod.analysis.ssa import Body, Environment, Node, Value
-from jitmod.analysis.syntax import between, calls, names_of_target, stored, strict_children, target_of, unconditional
-from jitmod.analysis.values import UNKNOWN, Array, Device, Kind, Number, Record
+from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.ssa import Body, Environment, Guard, Node, Value
+from jitmod.analysis.syntax import between, names_of_target, stored, strict_children, target_of, unconditional
+from jitmod.analysis.traceable import Traceable
+from jitmod.analysis.values import UNKNOWN, Array, Device, Kind, Number, Record, join
+
+_COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)
+_Guards = tuple[Guard, ...]
 
 
-def build(env: Environment) -> Body:
-    """The body of the loop of `env` in SSA form. Raises `Unplannable` where it cannot be followed."""
-    Builder(env, Mappable(env)).statements(env.loop.body)
+def build(env: Environment, live: frozenset[str]) -> Body:
+    """The body of the loop of `env` in SSA form; `live` are the names that are read after the loop.
+
+    Raises `Unplannable` where the body cannot be followed.
+    """
+    builder = Builder(env, Traceable(env))
+    builder.block(env.loop.body, ())
+    builder.join_skipped()
+    _drop_unread(env.body, live)
     return env.body
 
 
@@ -27,79 +37,71 @@ class Builder:
     """Reads the statements of one iteration in order."""
 
     env: Environment
-    mappable: Mappable
+    traceable: Traceable
+    skipped: list[tuple[ast.If, Guard, dict[str, Value]]] = field(default_factory=list)  # what `continue` left behind
 
-    def statements(self, statements: list[ast.stmt]) -> None:
+    def block(self, statements: list[ast.stmt], guards: _Guards) -> None:
+        """The statements of a block, in order, under `guards`."""
         for statement in statements:
             match statement:
                 case ast.Pass() | ast.Expr(value=ast.Constant()):
                     continue
+                case ast.If():
+                    guards += self._branch(statement, guards)
+                case _ if self._stays(statement):
+                    self._host_statement(statement, guards)
                 case ast.Assign(targets=[target], value=value) if (
-                    self.mappable.on_device(value) and names_of_target(target) is not None
+                    self.traceable.on_device(value) and names_of_target(target) is not None
                 ):
-                    self._device_statement(statement, value, names_of_target(target) or ())
-                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if self.mappable.on_device(
+                    self._device_statement(statement, value, names_of_target(target) or (), guards)
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if self.traceable.on_device(
                     value
                 ):
-                    self._device_statement(statement, value, (name,))
-                case ast.AugAssign(target=ast.Name(id=name) as target, value=value) if self.mappable.on_device(
+                    self._device_statement(statement, value, (name,), guards)
+                case ast.AugAssign(target=ast.Name(id=name) as target, value=value) if self.traceable.on_device(
                     target
-                ) and self.mappable.on_device(value):
-                    self._device_statement(statement, value, (name,), also_reads=name)
+                ) and self.traceable.on_device(value):
+                    self._device_statement(statement, value, (name,), guards)
                 case _:
-                    self._host_statement(statement)
+                    self._host_statement(statement, guards)
+
+    def _stays(self, statement: ast.stmt) -> bool:
+        """Whether a statement binds what only the host may bind."""
+        return any(isinstance(n, ast.NamedExpr) for n in ast.walk(statement)) or bool(
+            self.env.on_host & set(stored(statement))
+        )
+
+    # -- statements --------------------------------------------------------------------------------------------------
 
     def _device_statement(
-        self, statement: ast.stmt, value: ast.expr, targets: tuple[str, ...], also_reads: str = ""
+        self, statement: ast.stmt, value: ast.expr, targets: tuple[str, ...], guards: _Guards
     ) -> None:
-        node = Node(statement, value, targets, whole=True, heavy=self.mappable.is_heavy(value))
-        if self.env.on_host & set(targets):
-            self._host_statement(statement)
-            return
-        blocker = self.mappable.blocker(value)
-        self.env.use_names(value, node)
-        if also_reads:
-            before = self.env.read(also_reads, statement)
-            node.uses[target_of(statement)] = before
-            blocker = blocker or self.mappable.unmappable(before, statement)
-        if blocker is not None:
-            self._host_statement(statement)  # perhaps a part of it can be mapped
-            return
-        node.mappable = True
+        node = Node("device", statement, value, targets, whole=True, guards=guards)
+        if isinstance(value, ast.Name):
+            self.env.use_names(value, node)
+        else:
+            self._describe(node, value)
+        if isinstance(statement, ast.AugAssign):
+            node.uses[target_of(statement)] = self.env.read(targets[0], statement)
         self.env.body.nodes.append(node)
         kind = self.env.kind(value)
         for index, name in enumerate(targets):
-            part = kind if len(targets) == 1 else _part(kind, index)
-            self.env.define(name, part, node)
+            self.env.define(name, kind if len(targets) == 1 else _part(kind, index), node)
 
-    def _host_statement(self, statement: ast.stmt) -> None:
+    def _host_statement(self, statement: ast.stmt, guards: _Guards) -> None:
         self._forbid(statement)
-        node = Node(statement, None)
+        node = Node("host", statement, guards=guards)
         for expr in unconditional(statement):
-            self._extract(expr, statement, node)
-        guarded = [
-            e for e in calls(statement) if self.mappable.is_heavy_call(e) and not _inside_extracted(e, self.env.body)
-        ]
-        for call in guarded:
-            if not any(isinstance(p, LOOPS) for p in between(call, self._root(statement), self.env.module)):
-                message = f"`{ast.unparse(call.func)}` runs only under a condition; batching would run it always"
-                raise Unplannable("guarded-work", call, message)
+            self._flatten(expr, node)
         self.env.use_names(statement, node)
         self.env.body.nodes.append(node)
-        if isinstance(statement, ast.If | ast.For | ast.While | ast.With | ast.Match):
-            for name in stored(statement):  # where it is not bound here, the name keeps what it had
-                node.flows[name] = self.env.read(name, statement)
+        names = stored(statement)
+        if isinstance(statement, _COMPOUND):
+            for name in names:  # where it is not bound here, the name keeps what it had
+                node.flows[name] = (self.env.read(name, statement),)
         twin = self._twin(statement)
-        for name in stored(statement):
+        for name in names:
             self.env.define(name, Number("int") if twin else self._stored_kind(statement), node, twin)
-
-    def _is_flat(self, expr: ast.Tuple) -> bool:
-        """Whether a tuple holds arrays and nothing else, so that it can come back item by item."""
-        return all(isinstance(self.env.kind(element), Array) for element in expr.elts)
-
-    def _root(self, statement: ast.stmt) -> ast.AST:
-        """The node of the file behind a statement: a comprehension's statement is only a frame around its element."""
-        return statement.value if isinstance(statement, ast.Expr) else statement
 
     def _stored_kind(self, statement: ast.stmt) -> Kind:
         value = getattr(statement, "value", None)
@@ -110,11 +112,107 @@ class Builder:
         match statement:
             case ast.Assign(
                 targets=[ast.Name()], value=ast.Call(func=ast.Name(id="int"), args=[ast.Call() as argument])
-            ) if self.mappable.is_index(argument):
-                for node in self.env.body.nodes:
-                    if node.expr is argument and node.mappable:
-                        return next(iter(node.makes.values()))
+            ) if self.traceable.is_index(argument) and argument in self.env.by_expr:
+                return self.env.by_expr[argument].makes[""]
         return None
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+
+    def _flatten(self, expr: ast.expr, parent: Node) -> None:
+        """Make nodes of the device computations of an expression that `parent` evaluates in every case."""
+        if isinstance(expr, ast.Name | ast.Constant):
+            return
+        if self._stands_alone(expr, parent.statement):
+            node = Node("device", parent.statement, expr, parent=parent, guards=parent.guards)
+            self._describe(node, expr)
+            self.env.body.nodes.append(node)
+            parent.uses[expr] = self.env.define("", self.env.kind(expr), node)
+            return
+        for inner in strict_children(expr):
+            self._flatten(inner, parent)
+
+    def _describe(self, node: Node, expr: ast.expr) -> None:
+        """What a device expression reads, why it might not be traced, and whether it is worth it."""
+        for inner in strict_children(expr):
+            self._flatten(inner, node)
+        self.env.by_expr[expr] = node
+        node.blocker = self.traceable.blocker(expr, top=expr)
+        apart = {n for inner in node.uses for n in ast.walk(inner)}
+        node.heavy = any(
+            self.traceable.is_heavy_call(n) for n in ast.walk(expr) if isinstance(n, ast.Call) and n not in apart
+        )
+        self.env.use_names(expr, node)
+        for name, value in list(node.uses.items()):
+            if value.twin is not None and self._is_position_of_array(name):
+                node.uses[name] = value.twin
+
+    def _is_position_of_array(self, name: ast.expr) -> bool:
+        holder = self.env.module.parents.get(name)
+        is_index = isinstance(holder, ast.Subscript) and holder.slice is name
+        return is_index and isinstance(holder, ast.Subscript) and isinstance(self.env.kind(holder.value), Array)
+
+    def _stands_alone(self, expr: ast.expr, statement: ast.stmt) -> bool:
+        """Whether an expression may be computed before the rest of its statement, and comes back as it is."""
+        bound = {n.target.id for n in ast.walk(statement) if isinstance(n, ast.NamedExpr)}
+        reads = {n.id for n in ast.walk(expr) if isinstance(n, ast.Name)}
+        flat = not isinstance(expr, ast.Tuple) or self._is_flat(expr)
+        return flat and not bound & reads and self.traceable.on_device(expr)
+
+    def _is_flat(self, expr: ast.Tuple) -> bool:
+        """Whether a tuple holds arrays and nothing else, so that it can come back item by item."""
+        return all(isinstance(self.env.kind(element), Array) for element in expr.elts)
+
+    # -- branches ----------------------------------------------------------------------------------------------------
+
+    def _branch(self, statement: ast.If, guards: _Guards) -> _Guards:
+        """An `if`: its test, its arms, and merges. The guards of what follows, where an arm ends with `continue`."""
+        test = Node("test", statement, statement.test, guards=guards)
+        self._flatten(statement.test, test)
+        self.env.use_names(statement.test, test)
+        self.env.body.nodes.append(test)
+        condition = self.env.define("", Number("bool"), test)
+        for name in stored(ast.copy_location(ast.Expr(statement.test), statement)):
+            self.env.define(name, UNKNOWN, test)
+        before = dict(self.env.body.env)
+        ends: list[dict[str, Value]] = []
+        more: _Guards = ()
+        for arm, expected in ((statement.body, True), (statement.orelse, False)):
+            self.env.body.env = dict(before)
+            skips = bool(arm) and isinstance(arm[-1], ast.Continue) and not guards
+            self.block(arm[:-1] if skips else arm, (*guards, Guard(condition, expected)))
+            if skips:
+                self.skipped.append((statement, Guard(condition, expected), dict(self.env.body.env)))
+                more = (*more, Guard(condition, not expected))
+            else:
+                ends.append(dict(self.env.body.env))
+        if len(ends) == 2:
+            self.env.body.env = self._merged(statement, condition, ends[0], ends[1], guards)
+        else:
+            self.env.body.env = ends[0] if ends else before
+        return more
+
+    def _merged(
+        self, statement: ast.stmt, condition: Value, then: dict[str, Value], other: dict[str, Value], guards: _Guards
+    ) -> dict[str, Value]:
+        """The names after two branches have met: a merge node for each that they leave differently."""
+        result = dict(other)
+        self.env.body.env = result
+        for name in sorted(set(then) | set(other)):
+            if then.get(name) is other.get(name):
+                continue
+            result.pop(name, None)  # bound in one arm only: in the other it keeps what it had
+            arms = tuple(arm.get(name) or self.env.read(name, statement) for arm in (then, other))
+            node = Node("merge", statement, guards=guards, condition=condition)
+            node.flows[name] = arms
+            self.env.body.nodes.append(node)
+            self.env.define(name, join(arms[0].kind, arms[1].kind), node)
+        return result
+
+    def join_skipped(self) -> None:
+        """At the end of an iteration: what the names are where `continue` has cut it short."""
+        for statement, guard, env in reversed(self.skipped):
+            arms = (env, self.env.body.env) if guard.expected else (self.env.body.env, env)
+            self.env.body.env = self._merged(statement, guard.condition, *arms, guards=())
 
     def _forbid(self, statement: ast.stmt) -> None:
         for node in ast.walk(statement):
@@ -138,25 +236,6 @@ class Builder:
         inner = any(isinstance(p, ast.For | ast.While | ast.AsyncFor) for p in parents)
         return not (inner and isinstance(node, ast.Break | ast.Continue))
 
-    def _extract(self, expr: ast.expr, statement: ast.stmt, host: Node) -> None:
-        """Make nodes of the largest mappable device computations inside a host expression."""
-        if isinstance(expr, ast.Name | ast.Constant):
-            return
-        if self.mappable.on_device(expr) and (not isinstance(expr, ast.Tuple) or self._is_flat(expr)):
-            blocker = self.mappable.blocker(expr)
-            if blocker is None:
-                node = Node(statement, expr, (), heavy=self.mappable.is_heavy(expr), mappable=True)
-                self.env.use_names(expr, node)
-                value = Value("", "node", self.env.kind(expr), True, node)
-                node.makes[""] = value
-                self.env.body.nodes.append(node)
-                host.uses[expr] = value
-                return
-            if isinstance(expr, ast.Call) and self.mappable.is_heavy_call(expr):
-                raise Unplannable(blocker.reason, blocker.node, blocker.message)
-        for inner in strict_children(expr):
-            self._extract(inner, statement, host)
-
 
 def _part(kind: Kind, index: int) -> Kind:
     if isinstance(kind, Record) and index < len(kind.items):
@@ -164,5 +243,21 @@ def _part(kind: Kind, index: int) -> Kind:
     return Array(is_key=kind.is_key) if isinstance(kind, Array) else Device()
 
 
-def _inside_extracted(call: ast.Call, body: Body) -> bool:
-    return any(n.expr is not None and n.mappable and any(x is call for x in ast.walk(n.expr)) for n in body.nodes)
+def _drop_unread(body: Body, live: frozenset[str]) -> None:
+    """Merges that nothing reads, not even after the loop, are no computations."""
+    needed: set[Value] = set()
+    todo = [v for n in body.nodes if n.op != "merge" for v in n.reads()]
+    todo += [v for name, v in body.env.items() if name in live]
+    while todo:
+        value = todo.pop()
+        if value in needed:
+            continue
+        needed.add(value)
+        if value.origin == "carried":
+            todo += [body.env[value.name]] if value.name in body.env else []
+        elif value.maker is not None and value.maker.op == "merge":
+            todo += value.maker.reads()
+    body.nodes[:] = [n for n in body.nodes if n.op != "merge" or any(v in needed for v in n.makes.values())]
+    carried = {v.name for v in needed if v.origin == "carried"}
+    for name in set(body.carried) - carried:
+        del body.entry[name]

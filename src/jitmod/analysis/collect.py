@@ -46,7 +46,7 @@ def _collector(loop: Loop, node: Node, infer: Inference) -> Collector | None:
             )
         ):
             value = node.uses.get(item)
-            if value is None or not value.mappable or value.origin != "node":
+            if value is None or not value.is_device:
                 return None
         case _:
             return None

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from jitmod.analysis import library
 from jitmod.analysis.frozen import Frozen
@@ -35,6 +36,9 @@ from jitmod.analysis.values import (
 from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Class, Function, SourceModule
 
+if TYPE_CHECKING:
+    from jitmod.analysis.channels import Access
+
 _DEPTH = 30  # calls inside of calls
 
 
@@ -46,6 +50,7 @@ class Effects:
     _known: dict[Function, tuple[Hazard, ...]] = field(default_factory=dict)
     _active: set[Function] = field(default_factory=set)
     harmless: dict[Function, bool] = field(default_factory=dict)  # remembered by `heap.changes_nothing`
+    channels: dict[Function, frozenset[Access]] = field(default_factory=dict)  # remembered by `channels.of_function`
     reaching_boundary: dict[Function, bool] = field(default_factory=dict)  # remembered by `jits.is_heavy`
 
     @cached_property
@@ -238,9 +243,7 @@ class Effects:
 
     # -- calls of libraries ------------------------------------------------------------------------------------------
 
-    def _of_library(
-        self, name: str, receiver: Kind | None, call: ast.Call, module: SourceModule
-    ) -> tuple[Hazard, ...]:
+    def _of_library(self, name: str, receiver: Kind | None, call: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
         if receiver is not None:
             return self._of_method(name.partition(".")[2], receiver, call, module)
         match library.role(name):
@@ -316,5 +319,3 @@ def _makes_container(value: ast.expr | None) -> bool:
         case ast.Call(func=ast.Name(id=name)):
             return name in ("list", "dict", "set", "defaultdict", "deque")
     return False
-
-

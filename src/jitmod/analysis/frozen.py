@@ -133,8 +133,10 @@ class Frozen:
             case ast.comprehension() | ast.For():
                 return self.is_constant(item_of(self.inference.kind(node, module)))
             case ast.Subscript(value=value, ctx=ast.Load()):
-                return value is not node or self._is_plain_read(parent, module) or self.is_constant(
-                    self.inference.kind(parent, module)
+                return (
+                    value is not node
+                    or self._is_plain_read(parent, module)
+                    or self.is_constant(self.inference.kind(parent, module))
                 )
             case ast.Call(func=func, keywords=keywords) if func is not node:
                 kind = self.inference.kind(func, module)
@@ -142,8 +144,10 @@ class Frozen:
                 writes = name in library.IN_PLACE or any(k.arg == "out" for k in keywords)
                 writes = writes or name.startswith("operator.")
                 known = library.role(name) is not Role.UNKNOWN if name else False
-                return known and not writes and not (
-                    isinstance(func, ast.Attribute) and func.attr in library.MUTATING_METHODS
+                return (
+                    known
+                    and not writes
+                    and not (isinstance(func, ast.Attribute) and func.attr in library.MUTATING_METHODS)
                 )
             case ast.Attribute(attr=attr, ctx=ast.Load()):
                 called = isinstance(module.parents.get(parent), ast.Call)
@@ -214,5 +218,3 @@ def _patched(node: ast.AST) -> Iterator[str]:
             for value in args:
                 if isinstance(value, ast.Constant) and isinstance(value.value, str):
                     yield value.value.rpartition(".")[2]
-
-

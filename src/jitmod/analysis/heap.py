@@ -7,7 +7,8 @@ but a container made in this very function counts against everything mutable tha
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.library import Role
+from jitmod.analysis.syntax import below
 from jitmod.analysis.values import (
     Array,
     ClassRef,
@@ -92,26 +94,27 @@ def path_of(expr: ast.expr) -> Path:
     return ()
 
 
-def touches(statements: Iterable[ast.AST], module: SourceModule, effects: Effects) -> Iterator[Touch]:
-    """What the given host statements may change."""
-    for statement in statements:
-        for node in ast.walk(statement):
-            match node:
-                case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()):
-                    yield Touch("attribute", node, f"`{ast.unparse(node)}` is assigned", attr)
-                    if effects.inference.classes.is_property(node, module):
-                        yield Touch("anything", node, f"assigning `{ast.unparse(node)}` runs a setter")
-                case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
-                    what = f"`{ast.unparse(node)}` is assigned"
-                    yield Touch("content", node, what, owner=_own_container(value, module, effects))
-                case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):
-                    if not is_immutable(effects.inference.kind(target, module), effects):
-                        what = f"`{ast.unparse(target)}` may be changed in place"
-                        yield Touch("content", node, what, owner=_own_container(target, module, effects))
-                case ast.Call():
-                    yield from _call_touches(node, statement, module, effects)
-            if isinstance(node, ast.Name | ast.Attribute) and _acts(node, module, effects):
-                yield Touch("anything", node, f"using `{ast.unparse(node)}` may change it")
+def touches(
+    root: ast.AST, module: SourceModule, effects: Effects, apart: AbstractSet[ast.AST] = frozenset()
+) -> Iterator[Touch]:
+    """What evaluating `root` may change; what is below the nodes in `apart` is evaluated elsewhere."""
+    for node in below(root, apart):
+        match node:
+            case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()):
+                yield Touch("attribute", node, f"`{ast.unparse(node)}` is assigned", attr)
+                if effects.inference.classes.is_property(node, module):
+                    yield Touch("anything", node, f"assigning `{ast.unparse(node)}` runs a setter")
+            case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
+                what = f"`{ast.unparse(node)}` is assigned"
+                yield Touch("content", node, what, owner=own_container(value, module, effects))
+            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):
+                if not is_immutable(effects.inference.kind(target, module), effects):
+                    what = f"`{ast.unparse(target)}` may be changed in place"
+                    yield Touch("content", node, what, owner=own_container(target, module, effects))
+            case ast.Call():
+                yield from _call_touches(node, root, module, effects)
+        if isinstance(node, ast.Name | ast.Attribute) and _acts(node, module, effects):
+            yield Touch("anything", node, f"using `{ast.unparse(node)}` may change it")
 
 
 def _acts(node: ast.expr, module: SourceModule, effects: Effects) -> bool:
@@ -140,11 +143,11 @@ def changes_nothing(function: Function, effects: Effects) -> bool:
 
 def _lasting_changes(function: Function, effects: Effects) -> Iterator[bool]:
     body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
-    yield from (not touch.owner for touch in touches(body, function.module, effects))
+    yield from (not touch.owner for part in body for touch in touches(part, function.module, effects))
     yield from (isinstance(n, ast.Global | ast.Nonlocal | ast.Yield | ast.YieldFrom) for s in body for n in ast.walk(s))
 
 
-def _own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> str:
+def own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> str:
     """The name of a list, dict or set that every binding makes anew in this function; else nothing."""
     if not isinstance(expr, ast.Name):
         return ""
@@ -173,7 +176,7 @@ def _call_touches(call: ast.Call, statement: ast.AST, module: SourceModule, effe
     if isinstance(call.func, ast.Attribute) and call.func.attr in library.MUTATING_METHODS:
         receiver = infer.kind(call.func.value, module)
         if not isinstance(receiver, Array | Device) and not _is_update_of_array(call.func):
-            owner = _own_container(call.func.value, module, effects)
+            owner = own_container(call.func.value, module, effects)
             always = isinstance(statement, ast.Expr) and statement.value is call and call.func.attr == "append"
             how = "append" if always else "content"
             yield Touch(how, call, f"`{written}(...)` changes it", owner=owner)

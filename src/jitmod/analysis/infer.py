@@ -387,7 +387,6 @@ class Inference:
             return promised if agree else found  # where the code returns something else, the code is right
 
 
-
 def _targets(target: ast.expr, path: tuple[int, ...] = ()) -> Iterable[tuple[ast.Name, tuple[int, ...]]]:
     match target:
         case ast.Name():

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from itertools import takewhile
 
-from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.heap import Path, Read, Touch, holds_mutable, is_immutable, path_of, touches
+from jitmod.analysis.heap import Read, Touch, path_of, touches
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts
+from jitmod.analysis.liveness import live_after
 from jitmod.analysis.loops import Loop, Stream, Unplannable
-from jitmod.analysis.reaching import reaching
+from jitmod.analysis.reads import may_be_alias
 from jitmod.analysis.ssa import Body, Node, Value
-from jitmod.analysis.values import UNKNOWN, Array, Instance, Kind, Record, Routine
+from jitmod.analysis.values import Array, Instance, Record, Routine
 from jitmod.source.project import Class
 from jitmod.source.scopes import Scope
 
@@ -43,7 +42,7 @@ def check_context(loop: Loop, contexts: Contexts) -> None:
 
 def check_names(loop: Loop, body: Body, infer: Inference) -> None:
     """Names that the map piece reads from outside must mean the same whenever the compiled function is called."""
-    for node in body.mapped_nodes():
+    for node in body.device_nodes():
         for name, value in node.uses.items():
             if value.origin != "invariant" or not isinstance(name, ast.Name):
                 continue
@@ -65,70 +64,24 @@ def _is_rebound_elsewhere(scope: Scope, name: str) -> bool:
     return any(name in other.rebinds for other in scope.module.scopes.values())
 
 
-def check_heap(loop: Loop, body: Body, found: tuple[Stream, ...], used: tuple[Stream, ...], effects: Effects) -> None:
-    """What the map piece reads must not be changed by the host piece, which will run after it instead of in between."""
-    changed = list(touches([n.statement for n in body.host_nodes()], loop.module, effects))
-    for stream in found:
-        if stream.source is not None and stream.kind == UNKNOWN:
-            what = f"iterating over `{ast.unparse(stream.source)}` may change it"
-            changed.append(Touch("anything", stream.source, what))
-    reads: list[tuple[Read, list[Touch]]] = []
-    for node in body.mapped_nodes():
-        for name, value in node.uses.items():
-            if value.origin in ("invariant", "item"):
-                kind, path = _object_read(name, value.kind, loop, effects)
-                mutable = not is_immutable(kind, effects) or holds_mutable(kind, effects)
-                alias = value.origin == "invariant" and (
-                    _may_be_alias(name, loop, effects) or isinstance(kind, Instance)
-                )
-                reads.append((Read(path, mutable, alias), changed))
+def check_header(loop: Loop, body: Body, found: tuple[Stream, ...], effects: Effects) -> None:
+    """What is iterated over must not be changed by the body: the items would be taken before."""
+    nodes = [n for n in body.nodes if n.op != "device" or n.blocker is not None]
     # a loop over a list to which every iteration appends never ends, so the list that is appended to is another one
-    lasting = [touch for touch in changed if touch.how != "append"]
     alone = isinstance(loop.node, ast.For) and isinstance(loop.node.iter, ast.Name | ast.Attribute)
-    for stream in used:
-        if stream.source is not None and not isinstance(stream.kind, Array):
-            read = Read(path_of(stream.source), True, _may_be_alias(stream.source, loop, effects))
-            reads.append((read, lasting if alone else changed))
-    for read, touched in reads:
-        for touch in touched:
-            if read.path and touch.hits(read):
-                raise _conflict(read, touch)
-
-
-def _may_be_alias(expr: ast.expr, loop: Loop, effects: Effects) -> bool:
-    """Whether a local name may stand for an object that has another name in the function."""
-    while isinstance(expr, ast.Attribute | ast.Subscript):
-        expr = expr.value
-    if not isinstance(expr, ast.Name):
-        return False
-    scope = effects.inference.scope_binding(expr.id, expr, loop.module)
-    if scope is None or scope.parent is None:
-        return False
-    made = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.Constant, ast.BinOp)
-    for binding in scope.bindings[expr.id]:
-        if binding.how == "param":
+    for stream in found:
+        if stream.source is None or isinstance(stream.kind, Array) or not path_of(stream.source):
             continue
-        value = binding.value
-        called = effects.inference.dotted(value.func, loop.module) if isinstance(value, ast.Call) else None
-        if not isinstance(value, made) and (called is None or library.role(called) is library.Role.UNKNOWN):
-            return True
-        if isinstance(binding.node, ast.Assign) and len(binding.node.targets) > 1:
-            return True
-    return False
+        read = Read(path_of(stream.source), True, may_be_alias(stream.source, loop, effects))
+        for node in nodes:
+            apart = {expr for expr in node.uses if not isinstance(expr, ast.Name)}
+            for touch in touches(node.root, loop.module, effects, apart) if node.root is not None else ():
+                if touch.hits(read) and not (alone and touch.how == "append" and not node.guards):
+                    raise clash_refusal(read, touch)
 
 
-def _object_read(name: ast.expr, kind: Kind, loop: Loop, effects: Effects) -> tuple[Kind, Path]:
-    """The object that a read comes down to: attributes of plain objects are followed, those of immutable ones not."""
-    expr: ast.expr = name
-    while not is_immutable(kind, effects):
-        parent = loop.module.parents.get(expr)
-        if not isinstance(parent, ast.Attribute):
-            break
-        expr, kind = parent, effects.inference.kind(parent, loop.module)
-    return kind, path_of(expr)
-
-
-def _conflict(read: Read, touch: Touch) -> Unplannable:
+def clash_refusal(read: Read, touch: Touch) -> Unplannable:
+    """Why what the computation reads cannot be read before the host work that may change it."""
     written = ".".join(read.path)
     reason = "mutable-self" if len(read.path) > 1 and read.path[0] == "self" else "may-alias"
     return Unplannable(reason, touch.node, f"`{written}` is read by the computation while {touch.what}")
@@ -187,49 +140,33 @@ def check_try_at_calls(loop: Loop, infer: Inference) -> None:
 def check_clock(loop: Loop, body: Body, infer: Inference) -> None:
     """A loop that reads the clock measures its items one by one."""
     for node in body.host_nodes():
-        for call in ast.walk(node.statement):
+        for call in ast.walk(node.root) if node.root is not None else ():
             name = infer.dotted(call.func, loop.module) if isinstance(call, ast.Call) else None
             if name is not None and name.startswith(("time.", "timeit.", "datetime.")):
                 raise Unplannable("timing-loop", call, "the loop reads the clock: it measures single items")
 
 
-def check_live_outs(loop: Loop, body: Body, scanned: frozenset[str], infer: Inference) -> tuple[str, ...]:
+def check_live_outs(body: Body, live: frozenset[str], scanned: frozenset[str], loop: Loop) -> tuple[str, ...]:
     """Refuse where a name of the map piece is read after the loop; return the scanned keys that are."""
-    if isinstance(loop.node, ast.ListComp):
-        return ()
-    live = _live_outs(loop, infer)
-    if any(isinstance(node, ast.For | ast.While | ast.AsyncFor) for node in _within_function(loop)):
-        live |= set(body.carried)  # the next round of the outer loop begins with them
+    bound = {name for node in body.nodes for name in node.makes if name}
+    bound |= {n.id for n in ast.walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    live_here = live & bound if not isinstance(loop.node, ast.ListComp) else frozenset[str]()
     host = {name for n in body.host_nodes() for name in n.makes}
-    overwritten = {n for n, v in body.env.items() if v.mappable and v.origin == "node"}  # not the host's in the end
-    for name in sorted(live & ((live - host) | overwritten) - scanned):
+    overwritten = {n for n, v in body.env.items() if v.is_device}  # not the host's in the end
+    for name in sorted(live_here & ((live_here - host) | overwritten) - scanned):
         message = f"`{name}` is read after the loop, and would be unbound there"
         raise Unplannable("live-out-unbound", loop.node, message)
-    return tuple(sorted(scanned & live))
+    return tuple(sorted(scanned & live_here))
 
 
-def _live_outs(loop: Loop, infer: Inference) -> set[str]:
-    """The names bound in the loop (targets included) that may be read after it."""
-    scope = loop.module.scope_of(loop.node)
-    inside = set(ast.walk(loop.node))
-    bound = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    bound = {name for name in bound if name in scope.bindings}
-    if scope.parent is None:
-        return bound  # at module scope every name can be read by anyone
-    everything = {n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
-    live = {name for name in bound if name in scope.rebinds}
-    for use in everything - inside:
-        if use.id not in bound or infer.comprehension_binding(use.id, use, loop.module) is not None:
-            continue
-        if loop.module.scope_of(use).find(use.id) is scope:
-            live |= {use.id for b in reaching(use.id, use, scope) if b.node in inside}
-    return live
-
-
-def _within_function(loop: Loop) -> list[ast.AST]:
-    """What stands around the loop in its own function."""
-    scope = loop.module.scope_of(loop.node)
-    return list(takewhile(lambda node: node is not scope.node, loop.module.ancestors(loop.node)))
+def live_names(loop: Loop) -> frozenset[str]:
+    """The names that may be read after the loop; at module and class level anybody can read any name."""
+    if not isinstance(loop.node, ast.For | ast.While | ast.AsyncFor):
+        return frozenset()
+    function = loop.function.node if loop.function else None
+    if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return live_after(loop.statement, function)
+    return frozenset(n.id for n in ast.walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
 
 def check_results(values: Iterable[Value], at: ast.AST) -> None:
@@ -247,12 +184,12 @@ def check_keys(loop: Loop, body: Body, scan: tuple[Node, ...], scanned: frozense
     """Keys that go from item to item are read by their split alone; rbg keys draw otherwise when batched."""
     keyed = bool(scan)
     for node in body.nodes:
-        for value in node.uses.values():
-            keyed = keyed or (node.mappable and isinstance(value.kind, Array) and value.kind.is_key)
+        for value in node.reads():
+            keyed = keyed or (node.side != "host" and isinstance(value.kind, Array) and value.kind.is_key)
             if node not in scan and value.origin == "carried" and value.name in scanned:
                 message = f"the key `{value.name}` is used before it is split"
                 raise Unplannable("prng-order", node.statement, message)
-            if not node.mappable and value.maker in scan and value.maker is not None:
+            if node.side == "host" and value.maker in scan and value.maker is not None:
                 raise Unplannable("prng-order", node.statement, f"the key `{value.name}` is read on the host")
     if keyed and any(b"rbg" in d.source for d in infer.project.documents.values()):
         raise Unplannable("prng-order", loop.node, "the project uses rbg keys, whose draws change under vmap")

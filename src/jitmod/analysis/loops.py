@@ -75,6 +75,25 @@ class Stream:
     from_zero: bool = False
 
 
+@dataclass(frozen=True)
+class Trip:
+    """How often a loop's body runs: `count` where it is known; `is_stable`: as often in every call."""
+
+    count: int | None
+    may_be_zero: bool
+    is_stable: bool
+
+
+def trip_of(found: tuple[Stream, ...]) -> Trip:
+    """The trip count of a loop over `found`: what the shortest of them says."""
+    lengths = [length_of(s.kind) for s in found if s.limits] or [length_of(s.kind) for s in found]
+    known = [n for n in lengths if isinstance(n, int)]
+    count = min(known) if known and len(known) == len(lengths) else None
+    proved = [*known, *(int(n[1:]) for n in lengths if isinstance(n, str) and n.startswith("="))]
+    never_empty = len(proved) == len(lengths) and bool(lengths) and min(proved) > 0
+    return Trip(count, not never_empty, bool(lengths) and all(n is not None for n in lengths))
+
+
 def loops_in(module: SourceModule) -> Iterator[Loop]:
     """Every loop of a file, in source order."""
     found = [node for node in ast.walk(module.document.tree) if isinstance(node, LOOPS)]
@@ -145,7 +164,7 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
                     kind = infer.kind(counted, module)
                     yield Stream(target.id, None, Range(length_of(kind)), limits=False, from_zero=True)
                     return
-            yield Stream(target.id, None, Range())
+            yield Stream(target.id, None, Range(_range_length(args)), from_zero=_counts_from_zero(args))
             return
     kind = infer.kind(iterable, module)
     written = ast.unparse(iterable)
@@ -157,6 +176,18 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
         raise Unplannable("unknown-iterable", iterable, f"`{written}` is not an array, list or tuple of arrays")
     for name, path in names_of(target):
         yield Stream(name.id, iterable, kind, path)
+
+
+def _range_length(args: list[ast.expr]) -> int | None:
+    numbers = [a.value for a in args if isinstance(a, ast.Constant) and type(a.value) is int]
+    valid = len(numbers) == len(args) and 1 <= len(args) <= 3 and (len(args) < 3 or numbers[2])
+    return len(range(*numbers)) if valid else None
+
+
+def _counts_from_zero(args: list[ast.expr]) -> bool:
+    """`range(n)` or `range(0, n)`."""
+    first = args[0] if len(args) == 2 else None
+    return len(args) == 1 or (isinstance(first, ast.Constant) and first.value == 0)
 
 
 def _builtin(call: ast.Call, module: SourceModule, infer: Inference) -> bool:

@@ -1,11 +1,13 @@
-"""The body of a loop in SSA form: one value per version of a name, one node per statement or device computation.
+"""The body of a loop in SSA form: one value per version of a name, one node per computation.
 
-A value is *mappable* if it depends only on items, on what the loop does not change, and on traceable computation.
+Expressions that compute on the device are nodes of their own (A-normal form), the rest of a statement is one host node.
+Conditions are nodes that the statements below them are guarded by; where branches meet, a merge node chooses.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,6 +18,15 @@ from jitmod.analysis.values import Device, Kind, element, item_of
 from jitmod.source.project import SourceModule
 
 
+@dataclass(frozen=True)
+class Blocker:
+    """Why an expression cannot be traced: a reason code, the node that decides, and a sentence a user can act on."""
+
+    reason: str
+    node: ast.AST
+    message: str
+
+
 @dataclass(frozen=True, eq=False)
 class Value:
     """One version of a name. `origin`: item, invariant, node (of `maker`), or carried (from the iteration before)."""
@@ -23,44 +34,96 @@ class Value:
     name: str
     origin: str
     kind: Kind
-    mappable: bool
     maker: Node | None = None
     stream: Stream | None = None
     twin: Value | None = None  # the device value that a host number was read from
 
+    @property
+    def is_position(self) -> bool:
+        """A Python number that counts the items."""
+        return self.origin == "item" and self.stream is not None and self.stream.source is None
+
+    @property
+    def is_device(self) -> bool:
+        """Made by a part of the body that is traced."""
+        return self.maker is not None and self.maker.side != "host"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The node that holds it runs only where `condition` is `expected`."""
+
+    condition: Value
+    expected: bool
+
 
 @dataclass(eq=False)
 class Node:
-    """One computation. `expr` is a device expression, or None for a statement that stays on the host.
+    """One computation.
 
-    `uses` maps the names that it reads, by their syntax nodes, to values. `whole`: the statement is nothing but `expr`.
+    `expr` is what it evaluates, or None for the rest of `statement`; `whole`: the statement is nothing but `expr`.
+    `uses` maps what it reads, by the syntax nodes, to values; `flows` holds what names keep where they are not bound,
+    and the two arms between which a merge chooses by `condition`. `parent` is the node in whose expression this one's
+    stands. `blocker`: why it is never traced. `side` is where the plan puts it: scan, map or host.
     """
 
+    op: str  # device, host, test, or merge
     statement: ast.stmt
-    expr: ast.expr | None
+    expr: ast.expr | None = None
     targets: tuple[str, ...] = ()
     whole: bool = False
-    mappable: bool = False
     heavy: bool = False
+    parent: Node | None = None
+    guards: tuple[Guard, ...] = ()
+    condition: Value | None = None
+    blocker: Blocker | None = None
+    side: str = "host"
     uses: dict[ast.expr, Value] = field(default_factory=dict)
     makes: dict[str, Value] = field(default_factory=dict)
-    flows: dict[str, Value] = field(default_factory=dict)  # what names keep where the statement does not bind them
+    flows: dict[str, tuple[Value, ...]] = field(default_factory=dict)
+
+    @property
+    def root(self) -> ast.AST | None:
+        """The syntax that this node evaluates, parts that are nodes of their own included; None for a merge."""
+        if self.op == "merge":
+            return None
+        if self.expr is not None and not self.whole:
+            return self.expr
+        return self.statement
+
+    def reads(self) -> Iterator[Value]:
+        """Every value that the node depends on."""
+        yield from self.uses.values()
+        for values in self.flows.values():
+            yield from values
+        for guard in self.guards:
+            yield guard.condition
+        if self.condition is not None:
+            yield self.condition
 
 
 @dataclass(eq=False)
 class Body:
-    """A loop body in SSA form. `env` holds the last version of every name; `carried` the names that feed themselves."""
+    """A loop body in SSA form.
+
+    `env` holds the last version of every name that is bound; `carried` the values that names have from the iteration
+    before, where they are read before they are bound.
+    """
 
     nodes: list[Node] = field(default_factory=list)
     env: dict[str, Value] = field(default_factory=dict)
-    carried: dict[str, Value] = field(default_factory=dict)
+    entry: dict[str, Value] = field(default_factory=dict)  # carried and invariant values
     item_reads: dict[ast.Subscript, Value] = field(default_factory=dict)  # `xs[i]` → the item of xs
 
-    def host_nodes(self) -> list[Node]:
-        return [n for n in self.nodes if not n.mappable]
+    @property
+    def carried(self) -> dict[str, Value]:
+        return {name: value for name, value in self.entry.items() if value.origin == "carried"}
 
-    def mapped_nodes(self) -> list[Node]:
-        return [n for n in self.nodes if n.mappable]
+    def host_nodes(self) -> list[Node]:
+        return [n for n in self.nodes if n.side == "host"]
+
+    def device_nodes(self) -> list[Node]:
+        return [n for n in self.nodes if n.side != "host"]
 
 
 @dataclass(eq=False)
@@ -70,14 +133,13 @@ class Environment:
     loop: Loop
     streams: tuple[Stream, ...]
     effects: Effects
-    scanned: frozenset[str] = frozenset()  # carried names that a scan computes beforehand (PRNG keys)
     on_host: frozenset[str] = frozenset()  # names whose statements stay on the host: they feed the next iteration
     body: Body = field(default_factory=Body)
+    by_expr: dict[ast.expr, Node] = field(default_factory=dict)  # the device expressions seen so far
 
     def __post_init__(self) -> None:
         for stream in self.streams:
-            kind = self.kind_of_item(stream)
-            self.body.env[stream.name] = Value(stream.name, "item", kind, stream.source is not None, stream=stream)
+            self.body.env[stream.name] = Value(stream.name, "item", self.kind_of_item(stream), stream=stream)
 
     @cached_property
     def written(self) -> frozenset[str]:
@@ -98,26 +160,26 @@ class Environment:
             kind = element(kind, index)
         return kind
 
-    def define(self, name: str, kind: Kind, node: Node, twin: Value | None = None) -> None:
-        value = Value(name, "node", kind, node.mappable, node, twin=twin)
+    def define(self, name: str, kind: Kind, node: Node, twin: Value | None = None) -> Value:
+        value = Value(name, "node", kind, node, twin=twin)
         node.makes[name] = value
-        self.body.env[name] = value
+        if name:
+            self.body.env[name] = value
+        return value
 
     def read(self, name: str, at: ast.AST) -> Value:
         """The value that `name` has here. A name that is written later in the body comes from the item before."""
         if name in self.body.env:
             return self.body.env[name]
-        kind = self.kind(at) if isinstance(at, ast.expr) else Device()
-        if name in self.written:
-            value = Value(name, "carried", kind, name in self.scanned)
-            self.body.carried[name] = value
-        else:
-            value = Value(name, "invariant", kind, True)
-        self.body.env[name] = value
-        return value
+        if name not in self.body.entry:
+            kind = self.kind(at) if isinstance(at, ast.expr) else Device()
+            origin = "carried" if name in self.written else "invariant"
+            self.body.entry[name] = Value(name, origin, kind)
+        return self.body.entry[name]
 
     def use_names(self, root: ast.AST, node: Node) -> None:
-        apart = {n for expr in node.uses for n in ast.walk(expr)}  # inside of parts that are nodes of their own
+        """Note what `node` reads below `root`, parts that are nodes of their own aside."""
+        apart = {n for expr in node.uses for n in ast.walk(expr)}
         for name in loads(root):
             if name not in apart and not self.is_local(name):
                 node.uses[name] = self.read(name.id, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from jitmod.source.project import SourceModule
 
@@ -43,6 +44,16 @@ def stored(statement: ast.stmt) -> list[str]:
 def calls(root: ast.AST) -> Iterator[ast.Call]:
     """The calls below a node."""
     return (n for n in ast.walk(root) if isinstance(n, ast.Call))
+
+
+def below(root: ast.AST, apart: AbstractSet[ast.AST] = frozenset()) -> Iterator[ast.AST]:
+    """`root` and the nodes below it, but for those in `apart` and what is below them."""
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        if node not in apart:
+            yield node
+            todo += reversed(list(ast.iter_child_nodes(node)))
 
 
 def between(node: ast.AST, outer: ast.AST, module: SourceModule) -> Iterator[ast.AST]:

@@ -9,9 +9,9 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from jitmod.analysis.batching import BatchPlan, Emit
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.loops import Stream, Unplannable, header, is_path
-from jitmod.analysis.plan import Emit, LoopPlan
 from jitmod.analysis.ssa import Node, Value
 from jitmod.analysis.values import (
     Array,
@@ -31,7 +31,7 @@ from jitmod.source.project import SourceModule
 class Compiled:
     """The function that runs the map piece of one plan for all items."""
 
-    plan: LoopPlan
+    plan: BatchPlan
     effects: Effects
     imports: Imports
     namer: Namer
@@ -81,8 +81,8 @@ class Compiled:
     def _name_values(self) -> None:
         """Names for values: the user's own inside the function; outside where nothing else has them there."""
         emitted = {e.value: e for e in self.plan.emits}
-        last = {v.name: v for node in self.plan.body.mapped_nodes() for v in node.makes.values() if v.name}
-        for node in self.plan.body.mapped_nodes():
+        last = {v.name: v for node in self.plan.body.device_nodes() for v in node.makes.values() if v.name}
+        for node in self.plan.body.device_nodes():
             for value in node.makes.values():
                 emit = emitted.get(value)
                 if value.name:
@@ -101,8 +101,8 @@ class Compiled:
             else:
                 self.outer[emit.value] = self.captured.get(emit.value) or self.namer.fresh(name)
         for node in self.plan.body.host_nodes():
-            for name, value in node.flows.items():
-                if value in self.outer and self.outer[value] != name:
+            for name, values in node.flows.items():
+                if any(value in self.outer and self.outer[value] != name for value in values):
                     message = f"`{name}` is bound under a condition, and by the computation before"
                     raise Unplannable("live-out-unbound", node.statement, message)
 
@@ -114,7 +114,7 @@ class Compiled:
             return False
         bound = False
         for node in self.plan.body.host_nodes():
-            reads = emit.value in node.uses.values() or emit.value in node.flows.values()
+            reads = emit.value in node.reads()
             if bound and reads:
                 return False
             bound = bound or name in node.makes
@@ -138,7 +138,7 @@ class Compiled:
         statement = self.module.parents[self.module.parents[reader]] if reader is not None else None
         match statement:
             case ast.Assign(targets=[ast.Name(id=target)]) if target == name:
-                is_item = any(name == s.name for s in self.plan.streams)
+                is_item = any(name == s.name for s in self.plan.items)
                 return not is_item and sum(name in n.makes for n in self.plan.body.nodes) == 1
         return False
 
@@ -149,8 +149,8 @@ class Compiled:
         for expr, value in node.uses.items():
             if isinstance(expr, ast.Name) and value.origin == "invariant" and expr not in items:
                 self.parameters.invariant(expr, value)
-            elif value.twin is not None and not value.mappable:
-                self.parameters.renamed[expr] = self.inner[value.twin]
+            elif isinstance(expr, ast.Name) and value in self.inner and self.inner[value] != expr.id:
+                self.parameters.renamed[expr] = self.inner[value]
             attribute = self.module.parents.get(expr)
             name = getattr(attribute, "attr", "")
             if isinstance(attribute, ast.Attribute) and name.startswith("__") and not name.endswith("__"):
@@ -159,7 +159,7 @@ class Compiled:
     def _items(self) -> list[tuple[Stream, str]]:
         """The streams that the function takes, with the name of an item."""
         found = []
-        for stream in self.plan.streams:
+        for stream in self.plan.items:
             if stream.name.isidentifier() and not any(v.stream is stream for v in self.plan.body.item_reads.values()):
                 found.append((stream, stream.name))
                 continue
@@ -174,7 +174,7 @@ class Compiled:
         """The lines of the compiled function's body, indented by one step."""
         step = self.step
         items = self._items()
-        for node in self.plan.body.mapped_nodes():
+        for node in self.plan.body.device_nodes():
             self._rename_uses(node)
         stacks: list[str] = []
         sources = [self._source(stream, stacks) for stream, _ in items]
@@ -239,8 +239,8 @@ class Compiled:
 
     def _mentioned(self) -> set[str]:
         """The names that the map piece mentions, and the parameters."""
-        nodes = [n for node in self.plan.body.mapped_nodes() for n in ast.walk(node.statement)]
-        names = {n.id for n in nodes if isinstance(n, ast.Name)} | {s.name for s in self.plan.streams}
+        nodes = [n for node in self.plan.body.device_nodes() for n in ast.walk(node.statement)]
+        names = {n.id for n in nodes if isinstance(n, ast.Name)} | {s.name for s in self.plan.items}
         libraries = {name for name, found in self.module.scope.bindings.items() if found[-1].how == "import"}
         return names | libraries | {"jax", "jnp", "eqx"} | set(self.inner.values()) | set(self.captured.values())
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from jitmod.analysis.batching import BatchPlan
 from jitmod.analysis.collect import Collector, block_of, is_fold
 from jitmod.analysis.loops import Unplannable, header, is_path
-from jitmod.analysis.plan import LoopPlan
 from jitmod.analysis.ssa import Value
 from jitmod.analysis.values import Array, NdArray, length_of
 from jitmod.model import Edit
@@ -25,7 +25,7 @@ from jitmod.source.project import SourceModule
 class Lowering:
     """One plan and its compiled function, on their way to edits."""
 
-    plan: LoopPlan
+    plan: BatchPlan
     function: Compiled
 
     @property
@@ -72,7 +72,7 @@ class Lowering:
         """Give iterables that are computed in the header a name, since the call and the loop both need them."""
         for source in self.plan.sources:
             if not is_path(source):
-                wish = plural(next((s.name for s in self.plan.streams if s.source is source), "item"))
+                wish = plural(next((s.name for s in self.plan.items if s.source is source), "item"))
                 self.function.hoisted[source] = self.function.namer.fresh(wish)
 
     def _hoisted_lines(self) -> str:
@@ -82,10 +82,10 @@ class Lowering:
 
     def _count(self) -> str | None:
         """The text that is false where there are no items; None where there are some for certain."""
-        lengths = [length_of(s.kind) for s in self.plan.streams]
+        lengths = [length_of(s.kind) for s in self.plan.items]
         if lengths and all(isinstance(n, int) and n > 0 for n in lengths):
             return None
-        source = self.plan.streams[0].source
+        source = self.plan.items[0].source
         assert source is not None
         if source in self.function.hoisted:
             return f"len({self.function.hoisted[source]})"
@@ -96,7 +96,7 @@ class Lowering:
 
     def _raises_when_empty(self) -> bool:
         """Whether the call itself raises for no items, as `jnp.stack` of an empty list does."""
-        return any(not isinstance(s.kind, Array | NdArray) for s in self.plan.streams)
+        return any(not isinstance(s.kind, Array | NdArray) for s in self.plan.items)
 
     def _folded(self, fold: ast.Call) -> str:
         """The call in place of `jnp.stack(results)`, with the old result where there are no items."""
@@ -309,7 +309,7 @@ class Lowering:
                     rest += "".join(f", {k.arg}={self.document.text(k.value)}" for k in iterable.keywords)
                     return f"{index}, {inner}", f"enumerate({zipped}{rest})"
             case ast.Tuple(elts=elts), ast.Call(func=ast.Name(id="zip"), args=parts, keywords=[]):
-                mapped = {ast.unparse(s.source) for s in self.plan.streams if s.source is not None}
+                mapped = {ast.unparse(s.source) for s in self.plan.items if s.source is not None}
                 kept = [(e, p) for e, p in zip(elts, parts, strict=True) if ast.unparse(p) not in mapped
                         or {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} & needed]  # fmt: skip
                 bound = ", ".join(self._grouped(e) for e, _ in kept)

@@ -6,10 +6,10 @@ import ast
 import builtins
 from dataclasses import dataclass, field
 
+from jitmod.analysis.batching import BatchPlan
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.heap import is_immutable
 from jitmod.analysis.loops import Unplannable
-from jitmod.analysis.plan import LoopPlan
 from jitmod.analysis.ssa import Value
 from jitmod.analysis.values import (
     UNKNOWN,
@@ -44,7 +44,7 @@ class Parameter:
 class Parameters:
     """Collects parameters; `renamed` says how the map piece must write what they stand for."""
 
-    plan: LoopPlan
+    plan: BatchPlan
     effects: Effects
     imports: Imports
     reserved: set[str]

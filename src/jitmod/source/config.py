@@ -91,7 +91,7 @@ def _workload(entry: object, where: str) -> Workload:
     values = _table(entry, where, {f.name for f in fields(Workload)})
     for key in ("name", "run"):
         if key not in values:
-            raise ConfigError(f"{where}.{key}: is missing; add {key} = \"...\"")
+            raise ConfigError(f'{where}.{key}: is missing; add {key} = "..."')
     texts = {}
     for key in ("name", "run", "setup", "metric"):
         if key in values:

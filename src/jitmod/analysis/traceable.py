@@ -1,4 +1,4 @@
-"""Which expressions of a loop body may be computed for all items at once, and why others may not."""
+"""Which expressions of a loop body may be traced, and why others may not: by what they do, not by what they read."""
 
 from __future__ import annotations
 
@@ -9,26 +9,16 @@ from jitmod.analysis import library
 from jitmod.analysis.arguments import Arguments
 from jitmod.analysis.hazards import Hazard
 from jitmod.analysis.jits import is_heavy
-from jitmod.analysis.library import Role
 from jitmod.analysis.loops import Stream, header
-from jitmod.analysis.ssa import Environment, Value
+from jitmod.analysis.ssa import Blocker, Environment, Value
 from jitmod.analysis.syntax import calls, is_simple_comparison, loads
-from jitmod.analysis.values import Array, Constant, Device, Instance, Kind, NdArray, Routine, is_device
+from jitmod.analysis.values import Array, Constant, Device, Instance, NdArray, Routine, is_device
 
 _NEVER_DEVICE = (ast.Constant, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.Dict, ast.IfExp, ast.BoolOp)
 
 
-@dataclass(frozen=True)
-class Blocker:
-    """Why an expression cannot be computed for all items at once."""
-
-    reason: str
-    node: ast.AST
-    message: str
-
-
 @dataclass(frozen=True, eq=False)
-class Mappable:
+class Traceable:
     """Judges the expressions of one iteration, in the environment where they stand."""
 
     env: Environment
@@ -68,41 +58,6 @@ class Mappable:
             return False
         return is_device(self.env.read(name.id, name).kind)
 
-    def unmappable(self, value: Value, at: ast.AST) -> Blocker | None:
-        if value.mappable:
-            return None
-        name = value.name
-        if value.origin == "item":
-            return Blocker("index-as-python", at, f"the loop index `{name}` is used as a Python value")
-        if value.origin == "carried":
-            if self._is_state(value, at):
-                return Blocker("stateful-module", at, f"`{name}` is an eqx.nn.State that goes from item to item")
-            if isinstance(value.kind, Array) and value.kind.is_key:
-                return Blocker("prng-order", at, f"the key `{name}` goes from item to item and cannot be scanned")
-            return Blocker("carried-state", at, f"`{name}` goes from one item to the next; jax.lax.scan can carry it")
-        return self._blame(value, at)
-
-    def _is_state(self, value: Value, at: ast.AST) -> bool:
-        infer = self.env.effects.inference
-        scope = infer.scope_binding(value.name, at, self.env.module)
-        bindings = scope.bindings[value.name] if scope else []
-        return any(_is_state(infer.bound(b, self.env.module)) for b in bindings if b.how != "def")
-
-    def _blame(self, value: Value, at: ast.AST) -> Blocker:
-        """Why a value of a host statement is on the host, in terms of the statement that makes it."""
-        maker = value.maker
-        assert maker is not None
-        for used in maker.uses.values():
-            if used.origin == "carried":
-                message = f"`{value.name}` depends on `{used.name}` of the item before; jax.lax.scan can carry it"
-                return Blocker("carried-state", at, message)
-        for call in calls(maker.statement):
-            for hazard in self.env.effects.of_call(call, self.env.module):
-                if hazard.reason in ("host-effect", "host-arithmetic", "unresolved-callee"):
-                    message = f"`{value.name}` feeds the computation and is made on the host: {hazard.what}"
-                    return Blocker(hazard.reason, at, message)
-        return Blocker("host-arithmetic", at, f"`{value.name}` feeds the computation and is computed on the host")
-
     def _has_text(self, expr: ast.BinOp) -> bool:
         """`"%d" % k` is formatting, not arithmetic."""
         return any(isinstance(self.env.kind(side), Constant) for side in (expr.left, expr.right))
@@ -113,19 +68,17 @@ class Mappable:
         method = call.func.attr if isinstance(call.func, ast.Attribute) and name is None else ""
         return name in ("jax.numpy.argmax", "jax.numpy.argmin") or method in ("argmax", "argmin")
 
-    def blocker(self, expr: ast.expr) -> Blocker | None:
-        """Why `expr` cannot be computed for all items in one trace; None where it can."""
+    def blocker(self, expr: ast.expr, top: ast.expr | None = None) -> Blocker | None:
+        """Why `expr` itself cannot be traced; None where it can. Parts that are nodes of their own answer for it."""
+        if expr in self.env.by_expr and expr is not top:
+            return None
         if isinstance(expr, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call) and isinstance(
             self.env.kind(expr), NdArray
         ):
             return Blocker("host-arithmetic", expr, f"`{ast.unparse(expr)}` is numpy arithmetic; use jax.numpy for it")
         match expr:
-            case ast.Constant():
+            case ast.Constant() | ast.Name():
                 return None
-            case ast.Name():
-                if self.env.is_local(expr):
-                    return None
-                return self.unmappable(self.env.read(expr.id, expr), expr)
             case ast.Attribute(value=value):
                 return self._attribute_blocker(expr) or self.blocker(value)
             case ast.Subscript():
@@ -215,11 +168,7 @@ class Mappable:
             inner = self._attribute_blocker(call.func) or self.blocker(call.func.value)
             if inner is not None:
                 return inner
-        elif isinstance(call.func, ast.Name):
-            inner = self.unmappable(self.env.read(call.func.id, call.func), call.func)
-            if inner is not None:
-                return inner
-        elif not isinstance(call.func, ast.Attribute):
+        elif not isinstance(call.func, ast.Attribute | ast.Name):
             inner = self.blocker(call.func)
             if inner is not None:
                 return inner
@@ -285,7 +234,7 @@ class Mappable:
             return known
         kind = self.env.kind(expr.value)
         stream = Stream(path, expr.value, kind)
-        return Value(path, "item", self.env.kind_of_item(stream), True, stream=stream)
+        return Value(path, "item", self.env.kind_of_item(stream), stream=stream)
 
     def _counted(self) -> set[str]:
         """The sources whose length is the trip count by construction."""
@@ -296,8 +245,3 @@ class Mappable:
                 case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[counted])]):
                     found.add(ast.unparse(counted))
         return found
-
-
-def _is_state(kind: Kind) -> bool:
-    cls = getattr(kind, "cls", None)
-    return isinstance(cls, str) and library.role(cls) is Role.STATE

@@ -1,0 +1,229 @@
+"""Batching: the view of a plan in which a map piece runs first, for all items at once, and host work afterwards.
+
+PRNG key chains are a *scan* piece, pure computation that carries nothing is the *map* piece, the rest is one *host*
+piece: the loop that stays, in its old order, on the values that the map piece emits.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from jitmod.analysis.blocks import WHOLE
+from jitmod.analysis.causes import Batchable
+from jitmod.analysis.collect import Collector, collectors_of
+from jitmod.analysis.effects import Effects
+from jitmod.analysis.fold import fold
+from jitmod.analysis.graph import Graph
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.jits import Contexts, is_heavy
+from jitmod.analysis.legality import (
+    check_clock,
+    check_context,
+    check_keys,
+    check_lengths,
+    check_live_outs,
+    check_names,
+    check_results,
+    check_try_around,
+    check_try_at_calls,
+)
+from jitmod.analysis.loops import LOOPS, Loop, Stream, Unplannable, check_stackable
+from jitmod.analysis.plan import LoopPlan, Piece, dependences
+from jitmod.analysis.ssa import Body, Node, Value
+from jitmod.analysis.syntax import below, between
+from jitmod.analysis.values import Array, Sequence
+from jitmod.model import Assumption
+
+
+@dataclass(frozen=True, eq=False)
+class Emit:
+    """A value of the map piece that is read outside of it. `pulled`: every reader brings it to the host at once."""
+
+    value: Value
+    pulled: bool
+    readers: tuple[ast.expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPlan(LoopPlan):
+    """A plan whose device pieces come before its host piece.
+
+    `items` are the streams that the map piece reads; `bounded_elsewhere`: another one, in a zip, may end the loop
+    earlier. `sources` are the iterables of all streams, as written.
+    """
+
+    items: tuple[Stream, ...]
+    emits: tuple[Emit, ...]
+    collectors: tuple[Collector, ...]
+    live_keys: tuple[str, ...]
+    bounded_elsewhere: bool
+    sources: tuple[ast.expr, ...]
+    assumptions: tuple[Assumption, ...]
+    heavy: ast.Call
+
+
+def heavy_calls(loop: Loop, effects: Effects) -> list[ast.Call]:
+    """The calls of Modules and compiled functions that one iteration makes itself, not in a loop inside of it."""
+    module = loop.module
+    found = []
+    for statement in loop.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and is_heavy(effects.inference.kind(node.func, module), effects):
+                inner = next((p for p in module.ancestors(node) if _is_barrier(p)), None)
+                found += [node] if inner is loop.node else []
+    return sorted(found, key=lambda n: (n.lineno, n.col_offset))
+
+
+def _is_barrier(node: ast.AST) -> bool:
+    return isinstance(node, (*LOOPS, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
+
+
+def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> BatchPlan:
+    """Decide a loop. Raises `Unplannable` with the reason where it cannot be batched safely."""
+    infer = effects.inference
+    check_context(loop, contexts)
+    graph, found, live = dependences(loop, effects)
+    on_host = frozenset(graph.body.carried) - set(Batchable(graph).chains)
+    if on_host:  # what feeds the next iteration on the host is bound there; its computation may still leave
+        graph, found, live = dependences(loop, effects, on_host)
+    body = graph.body
+    chains = _take_sides(graph, loop, infer)
+    mapped = body.device_nodes()
+    used = _used_streams(mapped, body)
+    for stream in used:
+        check_stackable(stream)
+    if not used:
+        raise Unplannable("unknown-iterable", heavy, "the call takes nothing from the loop's items")
+    check_lengths(used)
+    scan = tuple(n for n in mapped if n.side == "scan")
+    check_keys(loop, body, scan, chains, infer)
+    pieces = (Piece("scan", scan), Piece("map", tuple(n for n in mapped if n.side == "map")),
+              Piece("host", tuple(body.host_nodes())))  # fmt: skip
+    check_names(loop, body, infer)
+    sources = {ast.unparse(s.source) for s in used if s.source is not None}
+    bounded = any(s.limits and (s.source is None or ast.unparse(s.source) not in sources) for s in found)
+    collectors = () if bounded else collectors_of(loop, body, infer)
+    emits = _emits(body, collectors, loop)
+    check_results((e.value for e in emits), heavy)
+    keys = check_live_outs(body, live, chains, loop)
+    if keys and bounded:
+        raise Unplannable("prng-order", loop.node, f"`{keys[0]}` is read after a loop that may end before its items do")
+    if not emits and not collectors:
+        what = f"nothing reads what `{ast.unparse(heavy.func)}` returns: a warm-up or a benchmark"
+        raise Unplannable("timing-loop", heavy, what)
+    check_clock(loop, body, infer)
+    check_try_around(loop, infer)
+    if not collectors or any(c.init is None for c in collectors):
+        check_try_at_calls(loop, infer)
+    iterables = tuple(dict.fromkeys(s.source for s in found if s.source is not None))
+    assumed = _assumptions(used, body)
+    return BatchPlan(
+        loop, found, body, graph, pieces, WHOLE, live, used, emits, collectors, keys, bounded, iterables, assumed, heavy
+    )
+
+
+def _take_sides(graph: Graph, loop: Loop, infer: Inference) -> frozenset[str]:
+    """Put every node on its side; the names of the scanned keys. Raises `Unplannable` where a heavy call stays."""
+    batchable = Batchable(graph)
+    heavy = [n for n in graph.body.nodes if n.heavy]
+    for node in heavy:
+        cause = batchable.cause(node) if node not in batchable.nodes else None
+        if cause is not None:
+            if cause.reason in ("host-effect", "host-arithmetic"):  # a try would see how far the host work came
+                check_try_around(loop, infer)
+                check_try_at_calls(loop, infer)
+            raise Unplannable(cause.reason, cause.node, cause.message)
+    for node in graph.body.nodes:
+        for call in _calls_on_host(node, graph):
+            message = f"`{ast.unparse(call.func)}` runs only under a condition; batching would run it always"
+            raise Unplannable("guarded-work", call, message)
+    scanned = {n for chain in batchable.chains.values() for n in chain}
+    for node in graph.body.nodes:
+        node.side = "host" if node not in batchable.nodes else "scan" if node in scanned else "map"
+    fold(graph.body)
+    return frozenset(batchable.chains)
+
+
+def _calls_on_host(node: Node, graph: Graph) -> list[ast.Call]:
+    """Heavy calls of a host statement that are no nodes, since they may not be reached in every iteration."""
+    if node.op not in ("host", "test") or node.root is None:
+        return []
+    apart = {expr for expr in node.uses if not isinstance(expr, ast.Name)}
+    root = node.root.value if isinstance(node.root, ast.Expr) else node.root
+    found = [n for n in below(root, apart) if isinstance(n, ast.Call)]
+    infer, module = graph.effects.inference, graph.loop.module
+    return [c for c in found if is_heavy(infer.kind(c.func, module), graph.effects)
+            and not any(isinstance(p, LOOPS) for p in between(c, root, module))]  # fmt: skip
+
+
+def _used_streams(mapped: list[Node], body: Body) -> tuple[Stream, ...]:
+    used: list[Stream] = []
+    for node in mapped:
+        for name, value in node.uses.items():
+            is_index = any(e.slice is name for e in body.item_reads)
+            if value.stream is not None and value.stream.source is not None and not is_index:
+                used += [value.stream] if value.stream not in used else []
+        if node.expr is not None:
+            for inner in ast.walk(node.expr):
+                if isinstance(inner, ast.Subscript) and inner in body.item_reads:
+                    stream = body.item_reads[inner].stream
+                    if stream is not None and not any(s.name == stream.name for s in used):
+                        used.append(stream)
+    return tuple(used)
+
+
+def _emits(body: Body, collectors: tuple[Collector, ...], loop: Loop) -> tuple[Emit, ...]:
+    """The values that leave the map piece, in the order in which they are made."""
+    if collectors:
+        unique = list(dict.fromkeys(c.value for c in collectors))
+        return tuple(Emit(v, False, ()) for v in unique)
+    readers: dict[Value, list[ast.expr]] = {}
+    for node in body.host_nodes():
+        for expr, value in node.uses.items():
+            if value.is_device:
+                readers.setdefault(value, []).append(expr)
+        for values in node.flows.values():
+            for value in values:
+                if value.is_device:
+                    readers.setdefault(value, [])
+    order = [v for n in body.device_nodes() for v in n.makes.values() if v in readers]
+    return tuple(Emit(v, _all_pulled(readers[v], loop), tuple(readers[v])) for v in order)
+
+
+def _all_pulled(readers: list[ast.expr], loop: Loop) -> bool:
+    return bool(readers) and all(_is_pulled(r, loop) for r in readers)
+
+
+def _is_pulled(expr: ast.expr, loop: Loop) -> bool:
+    """Whether a read only converts the value to a Python or numpy value, so that a host copy does as well."""
+    parent = loop.module.parents.get(expr)
+    match parent:
+        case ast.Call(func=ast.Name(id="float" | "int" | "bool"), args=[only]) if only is expr:
+            return True
+        case ast.Attribute(attr="item" | "tolist"):
+            return isinstance(loop.module.parents.get(parent), ast.Call)
+        case ast.If(test=test) if test is expr:
+            return True
+        case ast.FormattedValue(format_spec=ast.JoinedStr(), conversion=-1):
+            return True
+    return False
+
+
+def _assumptions(used: tuple[Stream, ...], body: Body) -> tuple[Assumption, ...]:
+    found: list[Assumption] = []
+    for stream in used:
+        assert stream.source is not None
+        written = ast.unparse(stream.source)
+        if not isinstance(stream.kind, Array) and not (isinstance(stream.kind, Sequence) and stream.kind.uniform):
+            found.append(Assumption("items-alike", f"the items of `{written}` have one shape and dtype"))
+    for node in body.device_nodes():
+        for part in ast.walk(node.expr) if node.expr is not None else ():
+            if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Name) and part not in body.item_reads:
+                index = node.uses.get(part.slice)
+                if index is not None and index.twin is None and isinstance(index.kind, Array):
+                    found.append(Assumption("integer-index", f"`{part.slice.id}` holds integers, and is no mask"))
+    if len(used) > 1:
+        names = ", ".join(f"`{ast.unparse(s.source)}`" for s in used if s.source is not None)
+        found.append(Assumption("same-length", f"{names} have the same length"))
+    return tuple(found)
