@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 
 from jitmod.codemods.vmapify import Vmapify
-
 from jitmod.model import Finding, Patch, Refusal
 from jitmod.rewrite.codemod import scan
 from jitmod.rewrite.edits import compose
@@ -58,3 +57,8 @@ def rewritten(text: str) -> str:
 def reasons(text: str, **others: str) -> list[str]:
     """The reason codes of the refusals, in order; a patch is "patch"."""
     return [f.reason if isinstance(f, Refusal) else "patch" for f in findings(text, **others)]
+
+
+def messages(text: str) -> list[str]:
+    """The sentences of the refusals, in order."""
+    return [f.message for f in findings(text) if isinstance(f, Refusal)]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from programs import program, reasons
+from programs import messages, program, reasons
+
+from jitmod.analysis.reasons import REASONS
 
 REFUSED = {
     "an item depends on the one before": (
@@ -499,12 +503,117 @@ REFUSED = {
         """,
         "ragged-items",
     ),
+    "a numpy array is changed in place in the callee": (
+        """
+        def scale(net: Net, x, buf):
+            buf *= 2
+            return net(x)
+
+        def f(net: Net, xs: jax.Array, buf: np.ndarray):
+            return [jax.jit(scale)(net, x, buf) for x in xs]
+        """,
+        "inplace-ndarray",
+    ),
+    "a closure reads a name that is rebound later": (
+        """
+        def f(net: Net, xs: jax.Array):
+            k = 1.0
+            step = jax.jit(lambda x: net(x) * k)
+            k = 2.0
+            return [step(x) for x in xs]
+        """,
+        "late-binding",
+    ),
+    "a key is used before it is split": (
+        """
+        def f(net: Net, xs: jax.Array, key: jax.Array):
+            out = []
+            for x in xs:
+                noise = jax.random.normal(key, (3,))
+                key, _ = jax.random.split(key)
+                out.append(net(x + noise))
+            return out
+        """,
+        "prng-order",
+    ),
+    "an item is needed as a Python value": (
+        """
+        @jax.jit
+        def pick(net, x, n):
+            return net(x) * jnp.ones(n)
+
+        def f(net: Net, xs: jax.Array, sizes: jax.Array):
+            return [pick(net, x, n) for x, n in zip(xs, sizes)]
+        """,
+        "scalar-needed-as-python",
+    ),
+    "an item is a static argument": (
+        """
+        import functools
+
+        @functools.partial(jax.jit, static_argnames="n")
+        def pick(net, x, n):
+            return net(x) * n
+
+        def f(net: Net, xs: jax.Array, sizes: jax.Array):
+            return [pick(net, x, n=n) for x, n in zip(xs, sizes)]
+        """,
+        "varying-static",
+    ),
+    "a field cannot be hashed": (
+        """
+        class Tagged(eqx.Module):
+            layer: eqx.nn.Linear
+            tags: set[str]
+
+            def __call__(self, x):
+                return self.layer(x)
+
+        def f(net: Tagged, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "unhashable-static",
+    ),
+    "it cannot be told what the callee returns": (
+        """
+        class Odd(eqx.Module):
+            layer: eqx.nn.Linear
+
+            def __call__(self, x):
+                return {"y": self.layer(x)}
+
+        def f(net: Odd, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "unknown-result",
+    ),
 }
 
 
 @pytest.mark.parametrize(("body", "reason"), REFUSED.values(), ids=REFUSED)
 def test_refused(body: str, reason: str) -> None:
     assert reasons(program(body)) == [reason]
+
+
+@pytest.mark.parametrize("body", [body for body, _ in REFUSED.values()], ids=REFUSED)
+def test_a_refusal_names_what_it_is_about(body: str) -> None:
+    (message,) = messages(program(body))
+    assert re.search(r"`[^`]+`|loop|comprehension|import", message)
+    assert re.search(r"\(line \d+\)$", message)
+
+
+# decided by a trial, or by codemods that come after vmapify
+ELSEWHERE = {
+    "carry-type", "growing-carry", "results-escape", "effect-order", "negative-index", "mixed-context", "split-memory",
+    "too-few-steps", "too-small", "cached-factory", "growing-shape", "frozen-by-jit", "state-not-returned", "same-key",
+    "accumulation-order", "donated-later-read", "bowler-cannot-parse",
+}  # fmt: skip
+
+
+def test_every_code_has_an_example() -> None:
+    examples = {reason for _, reason in REFUSED.values()}
+    assert examples | ELSEWHERE == set(REASONS)
+    assert not examples & ELSEWHERE
 
 
 def test_a_loop_without_a_module_is_no_site() -> None:

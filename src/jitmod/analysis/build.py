@@ -223,9 +223,9 @@ class Builder:
                         message = f"`{word}` ends an iteration early; batching would run every item first"
                         raise Unplannable("data-dependent-exit", node, message)
                 case ast.Yield() | ast.YieldFrom() | ast.Await():
-                    raise Unplannable("lazy-iterator", node, "the body hands items out one by one (yield or await)")
+                    raise Unplannable("lazy-iterator", node, "the body hands items out one by one (`yield` or `await`)")
                 case ast.Try():
-                    raise Unplannable("exception-order", node, "a try in the body could observe a changed order")
+                    raise Unplannable("exception-order", node, "a `try` in the body could observe a changed order")
                 case ast.Delete() | ast.Global() | ast.Nonlocal():
                     raise Unplannable("dynamic-scope", node, "the body changes names that the plan cannot follow")
 

@@ -87,7 +87,7 @@ def clash_refusal(read: Read, touch: Touch) -> Unplannable:
     return Unplannable(reason, touch.node, f"`{written}` is read by the computation while {touch.what}")
 
 
-_MESSAGE = "a try around it could observe which items were done when an error came"
+_MESSAGE = "a `try` around it could observe which items were done when an error came"
 _CATCHING = frozenset({"contextlib.suppress", "pytest.raises", "warnings.catch_warnings", "pytest.warns"})
 
 
@@ -175,7 +175,7 @@ def check_results(values: Iterable[Value], at: ast.AST) -> None:
         is_tuple = isinstance(value.kind, Record) and value.kind.is_tuple
         parts = value.kind.items if isinstance(value.kind, Record) and is_tuple else (value.kind,)
         if not parts or not all(isinstance(part, Array) for part in parts):
-            what = f"`{value.name}`" if value.name else "a result of the call"
+            what = f"`{value.name}`" if value.name else f"the result of `{ast.unparse(at)}`"
             message = f"it cannot be told that {what} is an array; annotate what the callee returns"
             raise Unplannable("unknown-result", at, message)
 

@@ -120,7 +120,9 @@ def header(loop: Loop) -> tuple[ast.expr, ast.expr]:
         case ast.While():
             raise Unplannable("unknown-iterable", node, "a while loop has no items that could be batched")
         case ast.GeneratorExp():
-            raise Unplannable("lazy-iterator", node, "a generator gives its items one by one; use a list")
+            over = ast.unparse(node.generators[0].iter)
+            message = f"the generator over `{over}` gives its items one by one; use a list"
+            raise Unplannable("lazy-iterator", node, message)
         case ast.SetComp() | ast.DictComp():
             raise Unplannable("unknown-iterable", node, "only list comprehensions and for loops are batched so far")
     generator, *others = node.generators

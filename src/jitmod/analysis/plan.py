@@ -63,9 +63,9 @@ class LoopPlan:
         return tuple(Carry(n, v, body.env[n]) for n, v in body.carried.items() if n in body.env)
 
     @property
-    def is_split(self) -> bool:
-        """Whether a heavy computation is traced, and host work does not stand between its iterations."""
-        return any(n.heavy for p in self.pieces if p.kind != "host" for n in p.nodes)
+    def traced(self) -> tuple[Node, ...]:
+        """The heavy computations between whose iterations no host work stands."""
+        return tuple(n for p in self.pieces if p.kind != "host" for n in p.nodes if n.heavy)
 
     @property
     def owner(self) -> str | None:
@@ -89,16 +89,11 @@ def dependences(
 
 
 def plan(loop: Loop, effects: Effects) -> LoopPlan:
-    """Distribute a loop: as a whole if that sets a heavy computation free, else over a period. Raises `Unplannable`."""
+    """Distribute a loop, over a period where that sets more heavy computations free. Raises `Unplannable`."""
     graph, found, live = dependences(loop, effects)
-    whole = LoopPlan(loop, found, graph.body, graph, _pieces(graph, WHOLE), WHOLE, live)
-    if whole.is_split:
-        return whole
-    for block in periods(graph.body):
-        tried = LoopPlan(loop, found, graph.body, graph, _pieces(graph, block), block, live)
-        if tried.is_split:
-            return tried
-    return whole
+    blocks = [WHOLE, *periods(graph.body)]
+    plans = [LoopPlan(loop, found, graph.body, graph, _pieces(graph, block), block, live) for block in blocks]
+    return max(plans, key=lambda p: len(p.traced))
 
 
 def _pieces(graph: Graph, block: Block) -> tuple[Piece, ...]:
@@ -131,26 +126,40 @@ def _kinds(graph: Graph, components: list[list[Node]], block: Block) -> list[str
 
 
 def _scheduled(graph: Graph, components: list[list[Node]], kinds: list[str], block: Block) -> tuple[Piece, ...]:
-    """Components in an order that keeps every dependence, traced ones first, neighbours of one kind as one piece."""
+    """Components in an order that keeps every dependence, traced ones first, neighbours of one kind as one piece.
+
+    A map reads nothing of its own from the iteration before: what does so comes after it. Light maps fed by a scan join
+    its body.
+    """
     index = {node: k for k, nodes in enumerate(components) for node in nodes}
     dropped = block.dropped(graph.edges)
     waits: list[set[int]] = [set() for _ in components]
+    delayed: list[set[int]] = [set() for _ in components]
     for edge in graph.edges:
-        if edge not in dropped and index[edge.first] != index[edge.then]:
-            waits[index[edge.then]].add(index[edge.first])
+        first, then = index[edge.first], index[edge.then]
+        if edge not in dropped and first != then:
+            waits[then].add(first)
+            if edge.carried:
+                delayed[then].add(first)
     order = {node: k for k, node in enumerate(graph.body.nodes)}
     left, done = set(range(len(components))), set[int]()
-    groups: list[tuple[str, list[Node]]] = []
+    groups: list[tuple[str, list[int]]] = []
     while left:
-        ready = sorted(k for k in left if waits[k] <= done)
-        last = groups[-1][0] if groups else ""
-        ranks = {"scan": 1, "map": 2, "host": 3, last: 0}
-        pick = min(ready, key=lambda k: (ranks[kinds[k]] if kinds[k] != "host" else 3, k))
-        light = kinds[pick] == "map" and last == "scan" and not any(n.heavy for n in components[pick])
-        if groups and (kinds[pick] == last or light):
-            groups[-1][1].extend(components[pick])
+        last, members = groups[-1] if groups else ("", [])
+
+        def joins(k: int, last: str = last, members: list[int] = members) -> bool:
+            light = kinds[k] == "map" and last == "scan" and not any(n.heavy for n in components[k])
+            return light or (kinds[k] == last and not (last == "map" and delayed[k] & set(members)))
+
+        ready = [k for k in left if waits[k] <= done]
+        pick = min(ready, key=lambda k: (kinds[k] == "host", not joins(k), kinds[k] == "map", k))
+        if joins(pick):
+            members.append(pick)
         else:
-            groups.append((kinds[pick], list(components[pick])))
+            groups.append((kinds[pick], [pick]))
         done.add(pick)
         left.discard(pick)
-    return tuple(Piece(kind, tuple(sorted(nodes, key=order.__getitem__))) for kind, nodes in groups)
+    return tuple(
+        Piece(kind, tuple(sorted((n for k in members for n in components[k]), key=order.__getitem__)))
+        for kind, members in groups
+    )
