@@ -12,11 +12,11 @@ from typing import Any
 from loops import stand_ins
 
 from jitmod.analysis.batching import batch, heavy_calls
-from jitmod.analysis.blocks import chunk
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.loops import Loop, Unplannable, loops_in
+from jitmod.analysis.periods import chunk
 from jitmod.analysis.plan import LoopPlan, plan
 from jitmod.analysis.replay import replayed
 from jitmod.source.document import Document

@@ -16,12 +16,12 @@ import pytest
 from loops import CELLS, Cell, program
 from oracle import by_plan, original, plans
 
-from jitmod.analysis import batching, blocks, build, channels, fold, heap, plan
-from jitmod.analysis.blocks import Block
+from jitmod.analysis import batching, build, channels, fold, heap, periods, plan
 from jitmod.analysis.build import Builder
 from jitmod.analysis.causes import Batchable
 from jitmod.analysis.channels import Access
 from jitmod.analysis.graph import Edge, Graph
+from jitmod.analysis.periods import Block
 from jitmod.analysis.ssa import Environment, Value
 
 COUNT = int(os.environ.get("JITMOD_LOOPS", "2000"))
@@ -76,7 +76,7 @@ def _edges(keep: Callable[[Edge], bool]) -> property:
 
 
 def _block(**changes: Callable[[Block], Any]) -> Callable[[Any], Iterator[Block]]:
-    real = blocks.periods
+    real = periods.periods
     return lambda body: (replace(b, **{k: change(b) for k, change in changes.items()}) for b in real(body))
 
 

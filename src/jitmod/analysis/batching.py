@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from jitmod.analysis.blocks import WHOLE
 from jitmod.analysis.causes import Batchable
 from jitmod.analysis.collect import Collector, collectors_of
 from jitmod.analysis.effects import Effects
@@ -29,6 +28,7 @@ from jitmod.analysis.legality import (
     check_try_at_calls,
 )
 from jitmod.analysis.loops import LOOPS, Loop, Stream, Unplannable, check_stackable
+from jitmod.analysis.periods import WHOLE
 from jitmod.analysis.plan import LoopPlan, Piece, dependences
 from jitmod.analysis.ssa import Body, Node, Value
 from jitmod.analysis.syntax import below, between

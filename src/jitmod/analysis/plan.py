@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jitmod.analysis.blocks import WHOLE, Block, periods
 from jitmod.analysis.build import build
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.graph import Graph
 from jitmod.analysis.legality import check_header, live_names
 from jitmod.analysis.loops import Loop, Stream, Trip, streams, trip_of
+from jitmod.analysis.periods import WHOLE, Block, periods
 from jitmod.analysis.ssa import Body, Environment, Node, Value
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from jitmod.analysis.blocks import Block
 from jitmod.analysis.loops import header, names_of
+from jitmod.analysis.periods import Block
 from jitmod.analysis.plan import LoopPlan, Piece
 from jitmod.analysis.ssa import Node, Value
 
