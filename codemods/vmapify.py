@@ -30,13 +30,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 from jitmod.analysis import library
 from jitmod.analysis.batching import batch, heavy_calls
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.infer import Inference
-from jitmod.analysis.jits import Contexts, describe
+from jitmod.analysis.jits import Contexts, analyses, describe
 from jitmod.analysis.loops import Loop, Unplannable, loops_in
 from jitmod.analysis.values import Instance
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
@@ -48,17 +46,6 @@ from jitmod.rewrite.lower import Lowering
 from jitmod.rewrite.names import Namer
 from jitmod.source.document import Document
 from jitmod.source.project import Class, Project
-
-_ANALYSES: WeakKeyDictionary[Project, tuple[Effects, Contexts]] = WeakKeyDictionary()
-
-
-def analyses(project: Project) -> tuple[Effects, Contexts]:
-    """The analyses of a project, made once."""
-    if project not in _ANALYSES:
-        inference = Inference(project)
-        _ANALYSES[project] = Effects(inference), Contexts(inference)
-    return _ANALYSES[project]
-
 
 _HEAD = """\
 import equinox as eqx

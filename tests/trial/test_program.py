@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jitmod.trial.child.capture import Router
-from jitmod.trial.child.explore import Reference
 from jitmod.trial.child.finder import Tree
+from jitmod.trial.child.parity import Reference
 from jitmod.trial.child.program import Program, WorkloadError
 from jitmod.trial.child.sampling import Arm
 from jitmod.trial.child.world import World
@@ -109,7 +109,7 @@ def test_metric_decides_about_values_but_not_about_structure(factor: float, pass
     assert expected.metric is not None and other.metric is not None
     within = abs(other.metric - expected.metric) / expected.metric
     reference = Reference((expected,), (expected,), 1.0, within * factor)
-    failure, _ = reference.parity(0, other)
+    failure = reference.judge(0, other).failure
     assert (failure is None) is passes
-    structure, _ = reference.parity(0, program(tmp_path, "numbered").observe(0))
+    structure = reference.judge(0, program(tmp_path, "numbered").observe(0)).failure
     assert structure is not None and structure["test"] == "structure"

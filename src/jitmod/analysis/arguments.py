@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.library import Role
-from jitmod.analysis.reaching import reaching
+from jitmod.analysis.reaching import reads_of_binding, reads_of_parameter
 from jitmod.analysis.values import Array, Device, Instance, Kind, Routine, Transformed, is_device
 from jitmod.source.project import Function, SourceModule
 from jitmod.source.signatures import argument
@@ -43,19 +43,11 @@ class Arguments:
             return None
         for parameter in function.parameters:
             if argument(function, call, parameter.arg) is value:
-                for name in self._reads(function, parameter.arg):
+                for name in reads_of_parameter(function, parameter.arg):
                     found = judge(name, function, depth)
                     if found is not None:
                         return str(found)
         return None
-
-    def _reads(self, function: Function, parameter: str) -> Iterator[ast.Name]:
-        """The reads of a parameter before it is bound to anything else."""
-        for node in ast.walk(function.node):
-            if isinstance(node, ast.Name) and node.id == parameter and isinstance(node.ctx, ast.Load):
-                scope = function.module.scope_of(node).find(parameter)
-                if scope is function.scope and any(b.how == "param" for b in reaching(parameter, node, scope)):
-                    yield node
 
     def _host_use_of(self, name: ast.expr, function: Function, depth: int) -> str | None:
         module, infer = function.module, self.effects.inference
@@ -85,7 +77,7 @@ class Arguments:
                 else:
                     return self._follow(callee, call, name, self._host_use_of, depth - 1)
             case ast.Assign(targets=[ast.Name(id=alias)]):
-                for read in self._alias_reads(function, alias, parent):
+                for read in reads_of_binding(alias, parent, function):
                     found = self._host_use_of(read, function, depth)
                     if found is not None:
                         return found
@@ -94,13 +86,6 @@ class Arguments:
                 return None  # a numpy result is found out by the kind of the result
         line = getattr(name, "lineno", 0)
         return f"`{ast.unparse(parent)}` ({module.document.path}:{line})"
-
-    def _alias_reads(self, function: Function, alias: str, binding: ast.AST) -> Iterator[ast.Name]:
-        for node in ast.walk(function.node):
-            if isinstance(node, ast.Name) and node.id == alias and isinstance(node.ctx, ast.Load):
-                scope = function.module.scope_of(node).find(alias)
-                if scope is not None and any(b.node is binding for b in reaching(alias, node, scope)):
-                    yield node
 
     def _python_use_of(self, name: ast.expr, function: Function, depth: int) -> str | None:
         module, infer = function.module, self.effects.inference

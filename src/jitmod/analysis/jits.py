@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.values import Instance, Kind, Routine, Transformed
-from jitmod.source.project import Function, SourceModule
+from jitmod.source.project import Function, Project, SourceModule
 
 
 def is_heavy(kind: Kind, effects: Effects) -> bool:
@@ -127,3 +128,27 @@ class Contexts:
         target = self.inference.target(kind)
         if inside and isinstance(target, Function) and self._compiled is not None:
             self._compiled.add(target)
+
+
+_ANALYSES: WeakKeyDictionary[Project, tuple[Effects, Contexts]] = WeakKeyDictionary()
+
+
+def analyses(project: Project) -> tuple[Effects, Contexts]:
+    """The analyses of a project, made once and shared by the codemods."""
+    if project not in _ANALYSES:
+        inference = Inference(project)
+        _ANALYSES[project] = Effects(inference), Contexts(inference)
+    return _ANALYSES[project]
+
+
+def jitted_target(kind: Kind, infer: Inference) -> tuple[str | None, Function | None]:
+    """The jit through which a callable of this kind is called, and the project's function that it compiles."""
+    jit = None
+    while isinstance(kind, Transformed):
+        if jit is None and kind.transform in library.JITS:
+            jit = kind.transform
+        elif kind.transform in library.VMAPS | library.WRAPPERS:
+            return jit, None  # its parameters are not those of the function
+        kind = kind.base
+    target = infer.target(kind) if jit is not None else None
+    return jit, target if isinstance(target, Function) else None

@@ -192,20 +192,40 @@ _NORMS = frozenset(
     for name in ("norm", "det", "inv", "pinv", "solve", "matrix_power", "matrix_rank", "cond", "multi_dot", "cholesky",
                  "trace", "cross", "outer", "matmul", "vector_norm", "matrix_norm", "tensorsolve")
 )  # fmt: skip
-_STATIC_RESULTS = frozenset({"jax.numpy.shape", "jax.numpy.ndim", "jax.numpy.size", "jax.numpy.dtype",
+STATIC_RESULTS = frozenset({"jax.numpy.shape", "jax.numpy.ndim", "jax.numpy.size", "jax.numpy.dtype",
                              "jax.numpy.result_type", "jax.numpy.issubdtype", "jax.numpy.finfo",
                              "jax.numpy.iinfo", "jax.numpy.promote_types"})  # fmt: skip
 
 
+# what makes an optimiser: an immutable pair of pure functions, `init` and `update`
+OPTIMISERS = frozenset(
+    f"optax.{name}"
+    for name in (
+        "adabelief", "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamaxw", "adamw", "adan",
+        "adaptive_grad_clip", "add_decayed_weights", "add_noise", "amsgrad", "apply_every", "apply_if_finite",
+        "centralize", "chain", "clip", "clip_by_block_rms", "clip_by_global_norm", "ema", "fromage", "identity",
+        "inject_hyperparams", "keep_params_nonnegative", "lamb", "lars", "lbfgs", "lion", "lookahead", "masked",
+        "multi_transform", "named_chain", "nadam", "nadamw", "noisy_sgd", "normalize_by_update_norm", "novograd",
+        "optimistic_adam", "optimistic_gradient_descent", "partition", "polyak_sgd", "radam", "rmsprop", "rprop",
+        "scale", "scale_by_adam", "scale_by_belief", "scale_by_learning_rate", "scale_by_lion", "scale_by_rms",
+        "scale_by_schedule", "scale_by_sign", "scale_by_trust_ratio", "scale_by_yogi", "set_to_zero", "sgd",
+        "sign_sgd", "sm3", "trace", "yogi", "zero_nans",
+    )
+)  # fmt: skip
+OPTIMISER = "optax.GradientTransformation"
+
+
 def result(dotted: str) -> Kind:
     """The kind of what calling `dotted` returns, lengths aside."""
+    if dotted in OPTIMISERS:
+        return Instance(OPTIMISER)
     if dotted in _NUMBERS:
         return Number(_NUMBERS[dotted])
     if dotted in ("str", "repr", "format"):
         return Constant()
     if dotted in _KEYS:
         return Array(is_key=True)
-    if dotted in _STATIC_RESULTS:
+    if dotted in STATIC_RESULTS:
         return UNKNOWN
     if dotted in _NORMS:
         return Array()
@@ -253,7 +273,9 @@ _ANNOTATIONS: dict[str, Kind] = {"jax.Array": Array(), "jax.numpy.ndarray": Arra
                 "numpy.ndarray": NdArray(), "int": Number("int"), "float": Number("float"), "bool": Number("bool"),
                 "complex": Number("complex"), "str": Constant(), "bytes": Constant(), "None": Constant(),
                 "jaxtyping.PRNGKeyArray": Array(is_key=True), "chex.Array": Array(), "chex.PRNGKey": Array(is_key=True),
-                "jaxtyping.Array": Array(), "jax.random.PRNGKeyArray": Array(is_key=True)}  # fmt: skip
+                "jaxtyping.Array": Array(), "jax.random.PRNGKeyArray": Array(is_key=True),
+                "optax.GradientTransformation": Instance("optax.GradientTransformation"),
+                "optax.GradientTransformationExtraArgs": Instance("optax.GradientTransformation")}  # fmt: skip
 
 
 def annotated(dotted: str) -> Kind | None:

@@ -1,10 +1,16 @@
-"""Kinds of parameters: what annotations promise and what the project's calls pass."""
+"""Kinds of parameters: what annotations promise, what the project's calls pass, and what a recording saw.
+
+A recording saw some calls, so what it says is no promise. It answers only where nothing else does, only in a function
+whose rewritten code checks it (`rewrite/observed.py`), and only in kinds that a check can tell apart.
+"""
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Mapping as Mapping_
+from typing import TYPE_CHECKING, Any
 
+from jitmod.analysis import library
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.values import (
     UNKNOWN,
@@ -14,6 +20,7 @@ from jitmod.analysis.values import (
     Kind,
     Mapping,
     NdArray,
+    Number,
     Record,
     Sequence,
     item_of,
@@ -26,6 +33,8 @@ from jitmod.source.signatures import argument, default_of, is_classmethod, is_st
 
 if TYPE_CHECKING:
     from jitmod.analysis.infer import Inference
+
+Described = Mapping_[str, Any]
 
 
 def parameter(binding: Binding, module: SourceModule, infer: Inference) -> Kind:
@@ -53,7 +62,33 @@ def parameter(binding: Binding, module: SourceModule, infer: Inference) -> Kind:
         return ClassRef(function.owner) if is_classmethod(function) else Instance(function.owner)
     found = joined(_from_call_sites(function, arg, infer))
     said = found != UNKNOWN and not (promised is not None and item_of(found) == UNKNOWN)
-    return found if said else promised or UNKNOWN
+    return found if said else promised or observed(function, arg, infer)
+
+
+def observed(function: Function, arg: ast.arg, infer: Inference) -> Kind:
+    """The one kind that a parameter had in all recorded calls; unknown unless its function is believed."""
+    path = function.module.document.path
+    kinds = {_recorded(kind, infer) for kind in infer.project.recorded.kinds(path, function.name, arg.arg)}
+    return kinds.pop() if len(kinds) == 1 else UNKNOWN
+
+
+def _recorded(described: Described, infer: Inference) -> Kind:
+    """A described kind (`trial/child/record_kinds.py`) in the words of the analysis."""
+    match described:
+        case {"kind": "array", "key": key}:
+            return Array(is_key=bool(key))
+        case {"kind": "ndarray"}:
+            return NdArray()
+        case {"kind": "number", "type": str(name)}:
+            return Number(name)
+        case {"kind": "list" | "tuple", "items": [first, *others], "one_by_one": False}:
+            return Sequence(_recorded(first, infer)) if not others else UNKNOWN
+        case {"kind": "object", "class": [module, name, ""]} if library.is_module_class(f"{module}.{name}"):
+            return Instance(f"{module}.{name}")
+        case {"kind": "object", "class": [_, name, path]} if path in infer.project.by_path:
+            classes = infer.project.by_path[path].classes.values()
+            return next((Instance(c) for c in classes if c.name == name), UNKNOWN)
+    return UNKNOWN
 
 
 def _from_call_sites(function: Function, arg: ast.arg, infer: Inference) -> list[Kind]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
-from jitmod.source.project import SourceModule
+from jitmod.source.project import Function, SourceModule
 from jitmod.source.scopes import Binding, Scope
 
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.Try, ast.With, ast.AsyncWith, ast.Match)
@@ -42,6 +43,24 @@ def reaching(name: str, use: ast.AST, scope: Scope) -> list[Binding]:
             break
         node = parent
     return (found + [b for b in bindings if b.how == "param"]) or bindings
+
+
+def reads_of_parameter(function: Function, parameter: str) -> Iterator[ast.Name]:
+    """The reads of a parameter before it is bound to anything else."""
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Name) and node.id == parameter and isinstance(node.ctx, ast.Load):
+            scope = function.module.scope_of(node).find(parameter)
+            if scope is function.scope and any(b.how == "param" for b in reaching(parameter, node, scope)):
+                yield node
+
+
+def reads_of_binding(name: str, binding: ast.AST, function: Function) -> Iterator[ast.Name]:
+    """The reads of a name that may see what the statement `binding` gave it."""
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+            scope = function.module.scope_of(node).find(name)
+            if scope is not None and any(b.node is binding for b in reaching(name, node, scope)):
+                yield node
 
 
 def _both_arms(statement: ast.If, here: list[Binding], inside: dict[Binding, set[ast.AST]]) -> bool:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jitmod.cli.command import run_recorded, understood, words
 from jitmod.cli.options import CodemodNames, ConfigFile, Format, FormatOption, Paths, Quiet, Verbose
 from jitmod.cli.session import (
     Session,
     Talk,
     UsageError,
     failing_clearly,
+    interpreter,
     jitmod_version,
     open_session,
     print_report,
@@ -24,18 +26,27 @@ from jitmod.cli.session import (
 if TYPE_CHECKING:
     from jitmod.delivery.apply import Terms
     from jitmod.delivery.preview import Preview
+    from jitmod.model import Patch
     from jitmod.source.config import Workload
+    from jitmod.source.document import Document
+    from jitmod.source.recording import Recorded
+    from jitmod.trial.recording.command import Command
 
 _DIRTY_NAMED = 3
+_CALLS = 3  # of every function; `jitmod record --calls` keeps others
 
 
 def apply(
+    context: typer.Context,
     paths: Paths = None,
     codemod: CodemodNames = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print a diff that git apply takes; write nothing.")
     ] = False,
     trial: Annotated[bool, typer.Option("--trial", help="With --dry-run: try every patch, commit nothing.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write accepted patches into the files instead of a branch; keep a backup.")
+    ] = False,
     safe: Annotated[bool, typer.Option("--safe", help="Only patches that rest on no assumption.")] = False,
     workload: Annotated[
         list[str] | None,
@@ -58,22 +69,42 @@ def apply(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Try every patch in an A/B trial and commit the accepted ones to a branch. The working tree is never touched."""
+    """Try every patch in an A/B trial and commit the accepted ones to a branch. The working tree is not touched.
+
+    With a command at the end, `jitmod apply src/ -- python train.py --steps 50`, that program is recorded first, until
+    every site was seen, and the recorded calls are what the trials run.
+    """
     with failing_clearly():
         if trial and not dry_run:
             raise UsageError("--trial goes with --dry-run: without it every patch is tried anyway")
+        if write and (dry_run or branch or base):
+            raise UsageError("--write changes the files as they are: it goes without --dry-run, --branch and --base")
+        given = words(context)
+        if given is not None and dry_run and not trial:
+            raise UsageError("--dry-run runs nothing: add --trial, or leave the command after -- out")
         session = open_session(paths, codemod, config, safe)
         talk = Talk(quiet, verbose)
         if dry_run and not trial:
             from jitmod.delivery.job import untried_diff
 
             raise typer.Exit(_show_diff(untried_diff(session.request, session.root), format, talk, tried=False))
-        terms = _terms(session, workload, min_speedup, budget, python, require_gpu)
+        own = interpreter(python)
+        command = understood(given, own) if given is not None else None
+        if write:
+            _check_writable(session)
+        elif not dry_run:
+            _check_commits(session)
+        terms = _terms(session, workload, min_speedup, budget, _of_project(session, command, python), require_gpu)
+        if command is not None:
+            session = _with_recording(session, command, talk)
+            terms = replace(terms, choose=_recorded_first)
         if dry_run:
             from jitmod.delivery.job import tried_diff
 
             tried = tried_diff(session.request, session.root, terms, talk.progress)
             raise typer.Exit(_show_diff(tried, format, talk, tried=True))
+        if write:
+            raise typer.Exit(_write(session, terms, format, talk))
         raise typer.Exit(_commit(session, terms, branch or f"jitmod/{session.label}", base, format, talk))
 
 
@@ -106,6 +137,23 @@ def _commit(session: Session, terms: Terms, branch: str, base: str | None, forma
     return run.exit_code()
 
 
+def _write(session: Session, terms: Terms, format: Format, talk: Talk) -> int:
+    from jitmod.delivery.job import into_tree
+    from jitmod.report import text
+    from jitmod.report.run import Run
+    from jitmod.source.recording import state_folder
+
+    done = into_tree(session.request, session.root, state_folder(session.root), terms, talk.progress)
+    run = Run(jitmod_version(), done.entries, done.errors, tried=True)
+    if format is Format.TEXT:
+        text.write(run, sys.stdout)
+    else:
+        print_report(run, format)
+    if done.files:
+        talk.say(f"wrote {', '.join(done.files)}; as it was before: {done.backup}")
+    return run.exit_code()
+
+
 def _show_diff(preview: Preview, format: Format, talk: Talk, *, tried: bool) -> int:
     """Print what `--dry-run` found: in text the diff alone on stdout, so that it can be piped into git apply."""
     from jitmod.delivery.diff import raw
@@ -132,7 +180,7 @@ def _terms(
     workloads: list[str] | None,
     min_speedup: float | None,
     budget: float,
-    python: Path | None,
+    python: Path,
     require_gpu: bool,
 ) -> Terms:
     from jitmod.delivery.apply import Terms
@@ -144,8 +192,64 @@ def _terms(
     chosen = tuple(_workload(text, session.root) for text in workloads) if workloads else session.config.workloads
     for one in chosen:
         _check_files(one, session.root)
-    interpreter = _interpreter(python)
-    return Terms(try_patch, session.root, chosen, settings, interpreter, budget, require_gpu)
+    return Terms(try_patch, session.root, chosen, settings, python, budget, require_gpu, _recorded_last)
+
+
+def _of_project(session: Session, command: Command | None, python: Path | None) -> Path:
+    """The interpreter that has the project's jax: as the user says, else the program's own, else a recorded one's."""
+    if python is not None or (command is None and not session.request.recordings):
+        return interpreter(python)
+    if command is not None:
+        return command.interpreter
+    recorded = Path(session.request.recordings[0].python)
+    return recorded if recorded.is_file() else interpreter(None)
+
+
+def _recorded_first(
+    patch: Patch, document: Document, known: Recorded, named: Sequence[Workload]
+) -> Sequence[Workload]:
+    """A command that the user gave goes before what is configured; invented arguments come last."""
+    from jitmod.trial.recording.workload import recorded, synthesised
+
+    return [*recorded(patch, document, known), *named] or synthesised(patch, document)
+
+
+def _recorded_last(patch: Patch, document: Document, known: Recorded, named: Sequence[Workload]) -> Sequence[Workload]:
+    """Recordings of earlier days come after what is configured."""
+    from jitmod.trial.recording.workload import recorded, synthesised
+
+    return [*named, *recorded(patch, document, known)] or synthesised(patch, document)
+
+
+def _with_recording(session: Session, command: Command, talk: Talk) -> Session:
+    """Run the command until every site was seen; the session that knows its recording first. Raises `UsageError`."""
+    talk.say(f"recording {command.label} until every site was seen")
+    done = run_recorded(session, command, stop=True, calls=_CALLS)
+    if done.interrupted:
+        raise KeyboardInterrupt
+    if done.recording is None:
+        raise UsageError(f"no function of the project ran under {command.label} (exit status {done.status})")
+    if done.status != 0 and not done.stopped:
+        talk.say(f"{command.label} ended with exit status {done.status}; what it did before is used")
+    recordings = (done.recording, *session.request.recordings)
+    return replace(session, request=replace(session.request, recordings=recordings))
+
+
+def _check_commits(session: Session) -> None:
+    """Find out before a program runs that nothing could be committed. Raises `DeliveryError`."""
+    from jitmod.delivery.repository import Repository, scrubbed_environment
+
+    with scrubbed_environment():
+        repository = Repository.around(session.root)
+        repository.resolve("HEAD")
+        repository.check_identity()
+
+
+def _check_writable(session: Session) -> None:
+    """Find out before a program runs that its files could not be written. Raises `DeliveryError`."""
+    from jitmod.delivery.job import check_tree
+
+    check_tree(session.request, session.root)
 
 
 def _workload(text: str, root: Path) -> Workload:
@@ -164,15 +268,6 @@ def _check_files(workload: Workload, root: Path) -> None:
     for target in (workload.run, workload.setup, workload.metric):
         if target is not None and not (root / target.rpartition(":")[0]).is_file():
             raise UsageError(f"workload {workload.name}: no such file in {root}: {target.rpartition(':')[0]}")
-
-
-def _interpreter(python: Path | None) -> Path:
-    if python is None:
-        return Path(sys.executable)
-    found = shutil.which(python)
-    if found is None:
-        raise UsageError(f"--python: no such program: {python}")
-    return Path(found).absolute()  # not resolved: a virtual environment's python is a link, and its place matters
 
 
 def _about_dirty(dirty: list[str], base: str | None) -> str:

@@ -11,8 +11,11 @@ import typer
 
 from jitmod.cli.apply import apply
 from jitmod.cli.check import check
+from jitmod.cli.command import WithCommand
 from jitmod.cli.explain import explain
+from jitmod.cli.record import record
 from jitmod.cli.session import CANNOT_WORK, jitmod_version
+from jitmod.cli.trial import trial
 
 app = typer.Typer(
     name="jitmod",
@@ -21,9 +24,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(apply)
+app.command(cls=WithCommand)(apply)
 app.command()(check)
 app.command()(explain)
+app.command(cls=WithCommand)(record)
+app.command()(trial)
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ def failing_clearly() -> Iterator[None]:
         typer.echo(f"jitmod: error: {error}", err=True)
         raise typer.Exit(CANNOT_WORK) from None
     except KeyboardInterrupt:
-        typer.echo("jitmod: interrupted; what was accepted before is on the branch", err=True)
+        typer.echo("jitmod: interrupted; what was accepted before is kept", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -78,6 +79,7 @@ def open_session(
     from jitmod.rewrite.codemod import select
     from jitmod.source import config
     from jitmod.source.files import project_root
+    from jitmod.source.recording import load_all, state_folder
 
     given = list(paths or [Path(".")])
     for path in given:
@@ -96,9 +98,20 @@ def open_session(
     chosen = select(wanted)
     if codemods is None:
         chosen = [codemod for codemod in chosen if codemod.id not in configured.ignore]
-    request = Request(tuple(chosen), tuple(relative), configured.exclude, only_safe)
+    recordings = load_all(state_folder(root))
+    request = Request(tuple(chosen), tuple(relative), configured.exclude, only_safe, recordings)
     label = "all" if wanted.strip() == "all" else "-".join(codemod.id for codemod in chosen)
     return Session(root, configured, request, label)
+
+
+def interpreter(python: Path | None) -> Path:
+    """The interpreter that `--python` names, or the one that runs jitmod. Raises `UsageError`."""
+    if python is None:
+        return Path(sys.executable)
+    found = shutil.which(python)
+    if found is None:
+        raise UsageError(f"--python: no such program: {python}")
+    return Path(found).absolute()  # not resolved: a virtual environment's python is a link, and its place matters
 
 
 def print_report(run: Run, style: Format) -> None:

@@ -14,12 +14,14 @@ from jitmod.delivery.figures import describe, one_line
 from jitmod.delivery.message import commit_message
 from jitmod.delivery.preview import Wanted, document_diff, edited, realised, rescan
 from jitmod.delivery.queue import Entry, FoundPatch, Waiting, name
+from jitmod.delivery.write import FileChanged
 from jitmod.model import Outcome, Patch, SourceError, Status, Variant, Verdict
 from jitmod.rewrite.codemod import scan
 from jitmod.rewrite.edits import EditConflict
 from jitmod.source.config import GateSettings, Workload
 from jitmod.source.document import Document
 from jitmod.source.project import Project
+from jitmod.source.recording import Recorded
 
 
 class TrialResult(Protocol):
@@ -35,6 +37,10 @@ class TrialResult(Protocol):
     def variant(self) -> Variant | None: ...
     @property
     def knobs(self) -> Mapping[str, int] | None: ...
+
+
+Choose = Callable[[Patch, Document, Recorded, Sequence[Workload]], Sequence[Workload]]
+"""The workloads of a patch, in the order in which they are tried: from the named ones that cover it, and others."""
 
 
 class TryPatch(Protocol):
@@ -68,6 +74,7 @@ class Terms:
     python: Path
     budget: float
     require_gpu: bool = False
+    choose: Choose = lambda patch, document, recorded, named: named
 
 
 class Place(Protocol):
@@ -136,7 +143,7 @@ def try_patches(
         waiting = Waiting.of(queue)
         while waiting.queue:
             one, waiting = waiting.pop()
-            outcome = _try_one(one, project.documents[path], place, terms, tell)
+            outcome = _try_one(one, project, place, terms, tell)
             entries.append(Entry(one.id, outcome))
             if outcome.verdict is not None and outcome.verdict.status is Status.ACCEPTED:
                 # Read it back: a hook may have had its own say about the text.
@@ -158,16 +165,21 @@ def _superseded(lost: FoundPatch) -> Outcome:
     return Outcome(lost.shown, verdict=Verdict(Status.UNPROVEN, why))
 
 
-def _try_one(one: FoundPatch, document: Document, place: Place, terms: Terms, tell: Callable[[str], None]) -> Outcome:
+def _try_one(one: FoundPatch, project: Project, place: Place, terms: Terms, tell: Callable[[str], None]) -> Outcome:
     patch = one.finding
+    document = project.documents[patch.site.path]
     label = f"{patch.codemod} {one.shown.site.path}:{one.shown.site.line}"
-    workloads = covering(terms.workloads, patch.site.path)
+    named = covering(terms.workloads, patch.site.path)
+    workloads = terms.choose(patch, document, project.recorded, named)
     verdict, evidence = _no_workload(terms.workloads, patch), {}
     edits = patch.variants[0].realise({})
     if workloads:
         tell(f"{label}: trying")
         result = _run(patch, document, workloads, place, terms)
         verdict = replace(result.verdict, evidence_digest=place.file_evidence(result))
+        note = result.job.get("workload", {}).get("note")  # of a workload that nobody wrote
+        if note:
+            verdict = replace(verdict, why=f"{verdict.why} ({note})")
         evidence = dict(result.evidence)
         if result.variant is not None:
             edits = result.variant.realise(result.knobs or {})
@@ -180,6 +192,8 @@ def _try_one(one: FoundPatch, document: Document, place: Place, terms: Terms, te
     if verdict.status is Status.ACCEPTED:
         try:
             commit = place.keep(patch, after.encode(after.source), verdict, evidence)
+        except FileChanged as changed:
+            verdict = replace(verdict, status=Status.UNPROVEN, why=str(changed))
         except CommitRefused as refused:
             why = f"git did not make the commit: {one_line(str(refused))}"
             verdict = replace(verdict, status=Status.REJECTED, test="hook", why=why)
@@ -220,7 +234,10 @@ def covering(workloads: Iterable[Workload], path: str) -> list[Workload]:
 
 
 def _no_workload(workloads: Sequence[Workload], patch: Patch) -> Verdict:
-    todo = "pass --workload FILE.py:function or add a [[tool.jitmod.workloads]] table with `run` to pyproject.toml"
+    todo = (
+        "pass --workload FILE.py:function or add a [[tool.jitmod.workloads]] table with `run` to pyproject.toml; "
+        "or record a program that runs it: jitmod record -- COMMAND"
+    )
     if workloads:
         todo = f"none of the {len(workloads)} configured ones covers {patch.site.path}: widen `covers`, or {todo}"
     return Verdict(Status.UNPROVEN, f"no workload ({todo})")

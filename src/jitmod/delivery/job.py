@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,22 +14,28 @@ from jitmod.delivery.preview import Preview, Wanted, find, preview
 from jitmod.delivery.queue import Entry
 from jitmod.delivery.repository import DeliveryError, Repository, Start, plan_start, scrubbed_environment
 from jitmod.delivery.worktree import temporary_worktree
+from jitmod.delivery.write import WritePlace, check_clean
 from jitmod.model import SourceError
 from jitmod.rewrite.codemod import Codemod
 from jitmod.source.files import discover
 from jitmod.source.project import Project
+from jitmod.source.recording import Recording, current
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for. `paths` are relative to the project's root; `exclude` are patterns of the configuration."""
+    """What is asked for. `paths` are relative to the project's root; `exclude` are patterns of the configuration.
+
+    `recordings` are those of the project, the newest first.
+    """
 
     codemods: tuple[Codemod, ...]
     paths: tuple[str, ...]
     exclude: tuple[str, ...] = ()
     only_safe: bool = False
+    recordings: tuple[Recording, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,11 +47,23 @@ class Delivered:
     start: Start
 
 
+@dataclass(frozen=True)
+class Written:
+    """What came of a run into the user's files: those that changed, and where they are as they were before."""
+
+    entries: tuple[Entry, ...]
+    errors: tuple[SourceError, ...]
+    files: tuple[str, ...]
+    backup: Path
+
+
 def read(request: Request, root: Path) -> tuple[Wanted, Project]:
     """Index the project at `root`, and what of it is asked for."""
     selected = discover(root, [root / path for path in request.paths], request.exclude)
     everything = {*discover(root, [root], request.exclude), *selected}
-    return Wanted(request.codemods, tuple(selected), request.only_safe), Project.build(root, everything)
+    project = Project.build(root, everything)
+    recorded = current(request.recordings, project.documents)
+    return Wanted(request.codemods, tuple(selected), request.only_safe), project.with_recorded(recorded)
 
 
 def findings(request: Request, root: Path) -> Preview:
@@ -61,15 +80,23 @@ def tried_diff(request: Request, root: Path, terms: Terms, tell: Tell) -> Previe
     """The same diff, with the outcome of a trial for every patch; nothing is committed, nothing written to `root`."""
     wanted, project = read(request, root)
     untried = preview(wanted, project)
-    with tempfile.TemporaryDirectory(prefix="jitmod-") as folder:
-        scratch = Path(folder).resolve() / root.name
-        for path in project.documents:
-            (scratch / path).parent.mkdir(parents=True, exist_ok=True)
-            (scratch / path).write_bytes((root / path).read_bytes())
-        with scrubbed_environment():
-            place = FolderPlace(scratch, _head(root))
-            entries, _ = try_patches(wanted, project, place, terms, tell)
+    with _scratch(root, project) as scratch, scrubbed_environment():
+        place = FolderPlace(scratch, _head(root))
+        entries, _ = try_patches(wanted, project, place, terms, tell)
     return replace(untried, entries=entries)
+
+
+def into_tree(request: Request, root: Path, state: Path, terms: Terms, tell: Tell) -> Written:
+    """Try every patch of the files as they are, and write the accepted ones into them; backups go below `state`.
+
+    Raises `DeliveryError` as `check_tree` does.
+    """
+    check_tree(request, root)
+    wanted, project = read(request, root)
+    with scrubbed_environment(), _scratch(root, project) as scratch:
+        place = WritePlace(scratch, _head(root), root, state / "backups")
+        entries, errors = try_patches(wanted, project, place, terms, tell)
+    return Written(entries, errors, tuple(place.written), place.backup)
 
 
 def onto_branch(
@@ -86,6 +113,27 @@ def onto_branch(
             place = BranchPlace(Branch(repository, start, tree), classes)
             entries, errors = try_patches(wanted, project, place, terms, tell)
     return Delivered(entries, errors, start)
+
+
+def check_tree(request: Request, root: Path) -> None:
+    """Raise `DeliveryError` where a file that may be written has changes that are not committed."""
+    with scrubbed_environment():
+        check_clean(_dirty(root), discover(root, [root / path for path in request.paths], request.exclude))
+
+
+@contextlib.contextmanager
+def _scratch(root: Path, project: Project) -> Iterator[Path]:
+    """A copy of the project's sources."""
+    with tempfile.TemporaryDirectory(prefix="jitmod-") as folder:
+        scratch = Path(folder).resolve() / root.name
+        for path in project.documents:
+            (scratch / path).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / path).write_bytes((root / path).read_bytes())
+        yield scratch
+
+
+def _dirty(root: Path) -> list[str]:
+    return Repository.around(root).dirty_files() if (root / ".git").exists() else []
 
 
 def _head(root: Path) -> str:

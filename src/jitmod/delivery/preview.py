@@ -87,7 +87,8 @@ def rescan(wanted: Wanted, project: Project, path: str) -> list[FoundPatch]:
 
 def edited(project: Project, document: Document) -> Project:
     """The project with another text of one file."""
-    return Project.of({**project.documents, document.path: document}, project.errors)
+    changed = Project.of({**project.documents, document.path: document}, project.errors)
+    return changed.with_recorded(project.recorded)  # what was seen of the code holds for its rewrite too
 
 
 def _entries(wanted: Wanted, project: Project, found: Iterable[Found]) -> tuple[Entry, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,10 +70,13 @@ class Repository:
         """The folder for evidence and locks. It is inside git's own, so no clone or pull request can supply it."""
         return self.common / "jitmod"
 
-    def git(self, *arguments: str, cwd: Path | None = None) -> str:
+    def git(
+        self, *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> str:
         """What git prints. Raises `GitFailed`. Locks that git could do without are not taken."""
         try:
-            return str(git.Git(cwd or self.root).execute(["git", "--no-optional-locks", *arguments]))
+            command = ["git", "--no-optional-locks", *arguments]
+            return str(git.Git(cwd or self.root).execute(command, env=dict(environment or {})))
         except git.GitCommandError as error:
             raise GitFailed(arguments, _plain(error.stderr) or _plain(error.stdout)) from None
 

@@ -71,13 +71,13 @@ def _trial(verdict: Verdict, commit: str | None) -> dict[str, Any]:
         "test": verdict.test,
         "why": one_line(verdict.why),
         "device": verdict.device,
-        "speedup": _plain(verdict.speedup),
-        "speedup_ci": _plain(verdict.speedup_ci),
-        "cold": _plain(verdict.cold),
-        "compiles": _plain(verdict.compiles),
-        "parity": _plain(verdict.parity),
-        "memory": _plain(verdict.memory),
-        "knobs": _plain(verdict.knobs),
+        "speedup": plain(verdict.speedup),
+        "speedup_ci": plain(verdict.speedup_ci),
+        "cold": plain(verdict.cold),
+        "compiles": plain(verdict.compiles),
+        "parity": plain(verdict.parity),
+        "memory": plain(verdict.memory),
+        "knobs": plain(verdict.knobs),
         "evidence": verdict.evidence_digest,
         "commit": commit,
     }
@@ -92,13 +92,13 @@ def _text(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Measurements as JSON has them: no tuples, and no NaN or infinity, which are null."""
     match value:
         case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): plain(item) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
         case float() if not math.isfinite(value):
             return None
         case None | bool() | int() | float() | str():

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from typing import ClassVar
 
 from jitmod.model import Finding, SourceError
+from jitmod.rewrite.observed import improved
 from jitmod.source.document import Document
 from jitmod.source.project import Project
 
@@ -87,6 +88,7 @@ def scan(codemods: Iterable[Codemod], project: Project, paths: Iterable[str]) ->
     for path in wanted:
         if path in project.documents:
             for codemod in codemods:
-                findings += codemod.find(project.documents[path], project)
+                document = project.documents[path]
+                findings += improved(list(codemod.find(document, project)), codemod.find, document, project)
     findings.sort(key=lambda f: (f.site.path, f.site.line, f.site.column, f.codemod))
     return Scan(tuple(findings), errors)

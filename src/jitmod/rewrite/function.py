@@ -22,6 +22,7 @@ from jitmod.model import Knob
 from jitmod.rewrite.imports import Imports
 from jitmod.rewrite.names import Namer, for_expression, plural, singular, snake
 from jitmod.rewrite.parameters import Parameters
+from jitmod.rewrite.place import before_top_level, blank_lines
 from jitmod.rewrite.text import document_comments, indented, reindent, splice
 from jitmod.source.document import Document
 from jitmod.source.project import SourceModule
@@ -305,7 +306,7 @@ class Compiled:
         step = self.step
         parameters = ", ".join(f"{p.name}: {p.annotation}" if p.annotation else p.name for p in self.parameters.found)
         lines = [
-            *self._blank_lines(),
+            *blank_lines(self.document, self.place()),
             f"{self.constant} = {self.knob.token}",
             "",
             "",
@@ -318,27 +319,9 @@ class Compiled:
         ]
         return "\n".join(lines)
 
-    def _blank_lines(self) -> list[str]:
-        """What is missing to two blank lines above the place."""
-        before = self.document.source[: self.place()].decode().replace("\r\n", "\n").rstrip(" \t")
-        missing = 2 - (len(before) - len(before.rstrip("\n")) - 1)
-        return [""] * min(missing, 2) if before.strip() and missing > 0 else []
-
     def place(self) -> int:
         """The byte before the top-level statement that holds the loop, with its decorators and comments."""
-        module, document = self.module, self.document
-        top: ast.AST = self.plan.loop.statement
-        for parent in module.ancestors(top):
-            if parent is document.tree:
-                break
-            top = parent
-        assert isinstance(top, ast.stmt)
-        line = top.lineno
-        if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            line = min([line, *[d.lineno for d in top.decorator_list]])
-        while line > 1 and document.line(line - 1).startswith("#") and not document.line(line - 1).startswith("#!"):
-            line -= 1
-        return document.line_starts[line - 1]
+        return before_top_level(self.plan.loop.statement, self.module)
 
 
 def _with_return(lines: list[str], results: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from jitmod.source.project import SourceModule
 
 _USUAL = {
     "equinox": ("eqx", "import equinox as eqx"),
+    "functools": ("functools", "import functools"),
     "jax": ("jax", "import jax"),
     "jax.numpy": ("jnp", "import jax.numpy as jnp"),
 }
@@ -38,7 +39,7 @@ class Imports:
                     best = (len(target), text)
         if best is not None:
             return best[1]
-        package = next(p for p in ("jax.numpy", "jax", "equinox") if dotted.startswith(f"{p}."))
+        package = next(p for p in ("jax.numpy", "jax", "equinox", "functools") if dotted.startswith(f"{p}."))
         alias, statement = _USUAL[package]
         if alias in self.module.scope.bindings:
             raise NameTaken(alias)
@@ -74,13 +75,15 @@ class Imports:
         edits: list[Edit] = []
         for statement in sorted(self.added):
             package = statement.split()[1]
+            ours = package in sys.stdlib_module_names
             before = [s for s in own if not _is_relative(s) and _sort_key(s) < (0, package)]
+            before = [s for s in before if _is_stdlib(s)] if ours else before
             if before:
-                gap = "" if edits or not _is_stdlib(before[-1]) else "\n"
+                gap = "" if edits or ours or not _is_stdlib(before[-1]) else "\n"
                 edits.append(self._after(before[-1], gap + statement))
             elif own:
                 start = document.line_starts[own[0].lineno - 1]
-                separate = "\n" if _is_relative(own[0]) else ""
+                separate = "\n" if _is_relative(own[0]) or (ours and not _is_stdlib(own[0])) else ""
                 edits.append(Edit(start, start, f"{statement}\n{separate}"))
             elif leading and (future or isinstance(leading[0], ast.Expr)):
                 edits.append(self._after(future[-1] if future else leading[0], f"\n{statement}"))

@@ -35,6 +35,7 @@ class GateSettings:
     min_cold_seconds: float = 0.2
     min_warm_for_cold: float = 0.95
     max_breakeven: float = 1000.0
+    min_share: float = 0.01
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def load(root: Path, explicit: Path | None = None) -> Config:
 
 def parse_workload(text: str) -> Workload:
     """The workload that `--workload F.py:function` names. Raises `ConfigError`."""
-    _check_target(text, f"--workload {text}")
+    check_target(text, f"--workload {text}")
     return Workload(name=text, run=text)
 
 
@@ -97,7 +98,7 @@ def _workload(entry: object, where: str) -> Workload:
         if key in values:
             texts[key] = _string(values[key], f"{where}.{key}")
             if key != "name":
-                _check_target(texts[key], f"{where}.{key}")
+                check_target(texts[key], f"{where}.{key}")
     tolerance = values.get("metric_tolerance")
     return Workload(
         **texts,
@@ -142,7 +143,8 @@ def _number(value: object, where: str) -> float:
     return float(value)
 
 
-def _check_target(text: str, where: str) -> None:
+def check_target(text: str, where: str) -> None:
+    """Raise `ConfigError` where `text` does not name a function of a file."""
     file, _, function = text.rpartition(":")
     if not file.endswith(".py") or not all(part.isidentifier() for part in function.split(".")):
         raise ConfigError(f"{where}: must look like path/to/file.py:function, not {text!r}")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from jitmod.model import SourceError
 from jitmod.source.document import Document, UnreadableSource
+from jitmod.source.recording import NOTHING, Recorded
 from jitmod.source.scopes import Binder, Binding, FunctionNode, Scope, ScopeNode
 
 
@@ -164,12 +165,16 @@ def _last(func: ast.expr) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Project:
-    """All files of one project. `documents` and `errors` are by relative path, `modules` by dotted name."""
+    """All files of one project. `documents` and `errors` are by relative path, `modules` by dotted name.
+
+    `recorded` is what recordings of the project saw.
+    """
 
     documents: Mapping[str, Document]
     errors: Mapping[str, SourceError]
     modules: Mapping[str, SourceModule]
     by_path: Mapping[str, SourceModule]
+    recorded: Recorded = NOTHING
 
     @classmethod
     def build(cls, root: Path, paths: Iterable[str]) -> Project:
@@ -209,6 +214,9 @@ class Project:
             tail = dotted[1:] if dotted and dotted[0] == "src" else dotted
             modules.setdefault(".".join(tail), module)
         return cls(documents, errors or {}, modules, by_path)
+
+    def with_recorded(self, recorded: Recorded) -> Project:
+        return replace(self, recorded=recorded)
 
     def module(self, document: Document) -> SourceModule:
         return self.by_path[document.path]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -16,6 +17,7 @@ _PREFIXES = (
     "OMP_", "MKL_", "OPENBLAS_",
 )  # fmt: skip
 _SECRET = re.compile(r"TOKEN|SECRET|KEY|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 
 _FIXED = {
     # glibc would map and trim large buffers anew on every call, differently in each arm
@@ -36,3 +38,14 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
         if (name in _NAMES or name.startswith(_PREFIXES)) and name not in _DROPPED and not _SECRET.search(name)
     }
     return allowed | _FIXED
+
+
+def may_be_secret(word: str) -> bool:
+    """Whether a word of a command line must not be kept."""
+    known = [value for name, value in os.environ.items() if len(value) >= 6 and name in secret_names(os.environ)]
+    return bool(_SECRET.search(word) or _WITH_PASSWORD.search(word)) or any(value in word for value in known)
+
+
+def secret_names(environ: Mapping[str, str]) -> list[str]:
+    """The variables whose values nothing may keep: those with a telling name, and addresses that hold a password."""
+    return [name for name, value in environ.items() if _SECRET.search(name) or _WITH_PASSWORD.search(value)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,8 @@ from jitmod.trial.job import digest
 
 _JUDGES = 2
 _PHASES = ("trace", "lower", "compile")
+_COMPARABLE = 0.1  # relative distance from double precision beyond which the reference is another computation
+_EPSILON = 2.0**-23  # of single precision
 
 
 def judge(job: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
@@ -51,10 +54,48 @@ def screen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | Non
         return Verdict(Status.UNPROVEN, f"the workload never reaches {what}")
     if execution["trips"] is not None and execution["trips"] < 2:
         return Verdict(Status.UNPROVEN, f"the loop makes {execution['trips']} iteration(s); a trial needs 2 or more")
-    failure = explored["parity"]["failure"]
+    parity = explored["parity"]
+    failure = parity["failure"]
     if failure:
         return Verdict(Status.REJECTED, _parity_text(failure), test=failure["test"])
-    return _unseen(job, explored)
+    return _unsettled(parity) or _unseen(job, explored) or _too_small(job, explored)
+
+
+def _unsettled(parity: Mapping[str, Any]) -> Verdict | None:
+    """Differences that rounding explains, where nothing shorter shows that they are no more than that."""
+    if parity.get("chaotic"):
+        why = "chaotic workload: rounding alone changes its results more than any bound; give a metric or fewer steps"
+        return Verdict(Status.UNPROVEN, why)
+    for distance in parity.get("distance", ()):
+        verdict = _far(distance)
+        if verdict is not None:
+            return verdict
+    if parity.get("calibrated") and not parity.get("site", {}).get("tight"):
+        why = "the results differ by as much as rounding makes, and no single execution of the change could be compared"
+        return Verdict(Status.UNPROVEN, f"{why}; give a metric or fewer steps")
+    return None
+
+
+def _far(distance: Mapping[str, Any]) -> Verdict | None:
+    """With double precision as the reference: the candidate may be twice as far from it as the baseline is."""
+    if "problem" in distance:
+        return Verdict(Status.UNPROVEN, f"the baseline cannot run in double precision: {distance['problem']}")
+    before, after = distance["baseline"], distance["candidate"]
+    if before is None or after is None or before > _COMPARABLE:
+        return Verdict(Status.UNPROVEN, "in double precision the baseline computes something else: not comparable")
+    if after <= 2 * max(before, _EPSILON):
+        return None
+    why = f"values: {after:.2g} away from double precision (relative), and the baseline is {before:.2g} away"
+    return Verdict(Status.REJECTED, why, test="values")
+
+
+def _too_small(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | None:
+    share = explored.get("wall_share")
+    if share is None or share >= job["gate"]["min_share"]:
+        return None
+    least = job["gate"]["min_share"]
+    why = f"slower: not worth it, the changed code takes {share:.2%} of the workload's time ({least:.0%} is asked for)"
+    return Verdict(Status.REJECTED, why, test="slower")
 
 
 def _unseen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | None:
@@ -83,7 +124,9 @@ def _failure(failure: Mapping[str, str], slow_baseline: Status) -> Verdict:
 def _parity_text(failure: Mapping[str, Any]) -> str:
     where = f" at {failure['path']}" if "path" in failure else ""
     where += f" line {failure['line']}" if "line" in failure else ""
-    if failure["test"] == "exception":
+    where += f" of {failure['function']}" if "function" in failure else ""
+    where += f" {failure['how']}" if "how" in failure else ""
+    if failure["test"] == "exception" and "type" in failure:
         return f"exception: the candidate raises {failure['type']}: {failure['text']} ({failure['at']})"
     if failure["test"] == "values" and "shape" in failure:
         where += f"{failure['index']}" if failure.get("index") else ""
@@ -125,9 +168,17 @@ def _compiles(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) 
 def _retraces(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> Verdict | None:
     counts = _compiles(explored, judges)
     before, after = (counts[arm]["warm"] / counts[arm]["warm_calls"] for arm in ("baseline", "candidate"))
-    if after <= before:
+    # A script that a call runs anew defines its functions anew: each is compiled once a run, whoever wrote it.
+    scripts = sum(m["warm"].get("scripts", {}).get("candidate", 0) for m in judges)
+    fresh = max(m.get("fresh_functions", 0) for m in judges)
+    if after <= before + fresh * scripts / counts["candidate"]["warm_calls"]:
         return None
+    named = Counter[str]()
+    for measured in judges:
+        named += Counter(measured["warm"].get("functions", {}).get("candidate", {}))
+    most = ", ".join(f"{name} {count}" for name, count in named.most_common(3))
     why = f"retraces: {after:.3g} compilations a warm call, against {before:.3g} in the baseline"
+    why += f" ({most})" if most else ""
     return Verdict(Status.REJECTED, why, test="retraces")
 
 
@@ -146,10 +197,7 @@ class _Times:
         self._cold = [{arm: statistics.median(_compiling(c) for c in m["cold"][arm]) for arm in m["cold"]}
                       for m in judges]  # fmt: skip
         itself = np.concatenate([stats.even_against_odd(m["warm"]["seconds"]["baseline"]) for m in judges])
-        against_itself = stats.medians(itself, job["seed"])
-        confidence = self._gate["confidence"]
-        # What equal arms could show on this machine, by the same bound: a gain below it proves nothing.
-        self._noise = max(-stats.lower(against_itself, confidence), stats.upper(against_itself, confidence))
+        self._noise = stats.noise(itself, self._gate["confidence"], job["seed"])
         self._cold_pairs = min(len(m["cold"]["candidate"]) for m in judges)
 
     @property
@@ -174,8 +222,7 @@ class _Times:
         low = stats.lower(self._medians, self._gate["confidence"])
         wins = all(float(np.median(ratios)) > self._threshold for ratios in self._each)
         said = f"{self.speedup:.2f}x [{self.interval[0]:.2f}, {self.interval[1]:.2f}]"
-        exceeds_noise = float(np.median(self._pooled)) > self._noise or bool(np.all(self._pooled > self._threshold))
-        if wins and low > self._threshold and exceeds_noise:
+        if wins and low > self._threshold and stats.exceeds(self._pooled, self._threshold, self._noise):
             return self._warm_win(said)
         if self._is_cold_win():
             cold = self.cold

@@ -33,6 +33,7 @@ def make_job(
     site: Site | None,
     new_functions: Sequence[str],
     fingerprint: str,
+    reference: str = "baseline",
 ) -> dict[str, Any]:
     """The document. `candidates` come from `candidates_of` or `candidate_of`; the first is the default."""
     return {
@@ -48,6 +49,7 @@ def make_job(
         "seed": seed,
         "budget": budget,
         "require_gpu": require_gpu,
+        "reference": reference,
     }
 
 

@@ -44,7 +44,7 @@ def run_child(
     """
     with tempfile.TemporaryDirectory(prefix="jitmod-") as scratch:
         request_file = Path(scratch) / "request.json"
-        request_file.write_text(json.dumps({**request, "seconds": seconds}), encoding="utf-8")
+        request_file.write_text(json.dumps({**request, "seconds": seconds, "scratch": scratch}), encoding="utf-8")
         with (Path(scratch) / "evidence").open("w+b") as evidence, (Path(scratch) / "output").open("w+b") as output:
             descriptor = evidence.fileno()
             command = [str(python), "-c", _BOOT, str(_CHILD), str(request_file), str(descriptor)]

@@ -82,15 +82,29 @@ def try_arms(
     require_gpu: bool = False,
     site: Site | None = None,
     new_functions: Sequence[str] = (),
+    reference: str = "baseline",
 ) -> Trial:
-    """Try files given as text: `candidate` over `baseline` over the tree at `code_root`. Else as `try_patch`."""
+    """Try files given as text: `candidate` over `baseline` over the tree at `code_root`. Else as `try_patch`.
+
+    `reference` "float64" judges the values of both arms by their distance from the baseline in double precision.
+    """
     job = make_job(
         [candidate_of(candidate)], baseline=baseline or {}, base_commit=base_commit, workload=workload,
         settings=settings, seed=seed, budget=budget, require_gpu=require_gpu, site=site, new_functions=new_functions,
-        fingerprint="",
+        fingerprint="", reference=reference,
     )  # fmt: skip
     evidence = gather(job, code_root=code_root, user_root=user_root, python=python)
     return Trial(gate.judge(job, evidence), job, evidence, None, {})
+
+
+def try_workloads(workloads: Sequence[Workload], candidate: Overlay, **options: Any) -> Trial:
+    """`try_arms` with the first workload that has something to say; the first one's result where none has."""
+    results: list[Trial] = []
+    for workload in workloads:
+        results.append(try_arms(candidate, workload=workload, **options))
+        if results[-1].verdict.status is not Status.UNPROVEN:
+            return results[-1]
+    return results[0]
 
 
 def gather(job: Mapping[str, Any], *, code_root: Path, user_root: Path, python: Path) -> dict[str, Any]:

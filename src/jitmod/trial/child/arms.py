@@ -1,4 +1,4 @@
-"""Opening the arms of a job: a plain one, one with probes, one that is sabotaged."""
+"""Opening the arms of a job: a plain one, one with probes, one that is sabotaged, one that shadows the other."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from . import sabotage
+from . import files, replay, sabotage, wrap
 from .capture import Router
 from .changes import changed_lines
 from .finder import Transform, Tree
+from .pairs import Pair, changed_pairs
 from .probes import Probes
 from .program import Program
+from .shadow import Shadow
+from .share import Clock
+from .twin import Texts
 from .world import World
 
 Overlay = dict[str, str | None]
@@ -20,10 +24,14 @@ Overlay = dict[str, str | None]
 
 @dataclass(frozen=True)
 class Place:
-    """Where the project is on this machine; a job does not say it, so that it can run anywhere."""
+    """Where the project is on this machine; a job does not say it, so that it can run anywhere.
+
+    `scratch` is a folder for files that calls write.
+    """
 
     code_root: str
     user_root: str
+    scratch: str
 
 
 @dataclass(frozen=True)
@@ -45,20 +53,26 @@ class Bench:
         self, overlay: Overlay, transform: Transform | None = None, injected: dict[str, Any] | None = None
     ) -> Program:
         """The workload in a new world. Raises whatever the project's code raises."""
-        world = World(self._tree(overlay), transform, injected)
+        folder = files.scratch(self.place.user_root, self.place.scratch)
+        shortened = replay.shortened(self.job["workload"], transform)
+        world = World(self._tree(overlay), shortened, injected, folder)
         return Program(world, self.job["workload"], self.job["seed"], self.routers)
 
-    def load_watched_baseline(self, number: int) -> tuple[Program, Probes]:
-        """With probes at the site; without a site, at the lines that candidate `number` changes."""
-        probes, site = Probes(), self.job["site"]
-        lines = self._changes(self.candidate(number), self.baseline)
+    def load_watched_baseline(self, number: int) -> tuple[Program, Probes, Clock]:
+        """With probes at the site; without a site, at the lines that candidate `number` changes. And with a clock."""
+        probes, clock, site = Probes(), Clock(), self.job["site"]
+        lines, pairs = self._changes(self.candidate(number), self.baseline), self._pairs(number)
 
         def watch(path: str, tree: ast.Module) -> ast.Module:
             if site is None:
-                return probes.watch_lines(tree, path, lines.get(path, ()))
-            return probes.watch_site(tree, site) if path == site["path"] else tree
+                probes.watch_lines(tree, path, lines.get(path, ()))
+            elif path == site["path"]:
+                tree = probes.watch_site(tree, site)
+            return wrap.decorate(tree, path, pairs)
 
-        return self._watched(self.baseline, watch, probes)
+        program = self.load(self.baseline, watch, {**probes.injected(), **clock.injected()})
+        probes.forget()
+        return program, probes, clock
 
     def load_watched_candidate(self, number: int) -> tuple[Program, Probes]:
         """With probes in the new functions; without any, at the changed lines."""
@@ -70,7 +84,28 @@ class Bench:
                 return tree
             return probes.watch_functions(tree, names) if names else probes.watch_lines(tree, path, lines[path])
 
-        return self._watched(self.candidate(number), watch, probes)
+        program = self.load(self.candidate(number), watch, probes.injected())
+        probes.forget()
+        return program, probes
+
+    def load_shadowed_candidate(self, number: int, deadline: float) -> tuple[Program, Shadow]:
+        """With every execution of a changed function compared with the baseline's version of it."""
+        shadow = Shadow(self._texts(number), self.routers, deadline)
+
+        def watch(path: str, tree: ast.Module) -> ast.Module:
+            return wrap.decorate(tree, path, shadow.pairs.values())
+
+        return self.load(self.candidate(number), watch, shadow.injected()), shadow
+
+    def load_rounded_baseline(self, number: int) -> Program:
+        """The baseline with what its changed code computes moved by units in the last place."""
+        lines, pairs = self._changes(self.candidate(number), self.baseline), self._pairs(number)
+
+        def move(path: str, tree: ast.Module) -> ast.Module:
+            sabotage.spoil_whole(tree, [pair.qualname for pair in pairs if pair.path == path])
+            return sabotage.spoil_lines(tree, lines.get(path, ()))
+
+        return self.load(self.baseline, move, sabotage.injected(sabotage.nudged))
 
     def load_sabotaged(self, number: int, spoil: Callable[[Any], Any]) -> Program:
         """Candidate `number` with the results of its new code passed through `spoil`."""
@@ -84,18 +119,40 @@ class Bench:
 
         return self.load(self.candidate(number), damage, sabotage.injected(spoil))
 
-    def _watched(self, overlay: Overlay, watch: Transform, probes: Probes) -> tuple[Program, Probes]:
-        program = self.load(overlay, watch, probes.injected())
-        probes.forget()
-        return program, probes
+    def fresh_functions(self, number: int) -> tuple[tuple[str, ...], int]:
+        """The changed files, and how many functions their new top-level statements define."""
+        texts = self._texts(number)
+        kinds = ast.FunctionDef | ast.Lambda
+        defined = (node for one in texts for new in one.new_statements() for node in ast.walk(new))
+        return tuple(one.path for one in texts), sum(isinstance(node, kinds) for node in defined)
 
     def _tree(self, overlay: Overlay) -> Tree:
         return Tree(self.place.code_root, self.place.user_root, overlay)
 
+    def _pairs(self, number: int) -> list[Pair]:
+        return [pair for one in self._texts(number) for pair in changed_pairs(one.before, one.after, one.path)]
+
+    def _texts(self, number: int) -> list[Texts]:
+        """The changed files that both arms have and that can be parsed."""
+        old, new = self._tree(self.baseline), self._tree(self.candidate(number))
+        found: list[Texts] = []
+        for path in _changed_paths(self.baseline, self.candidate(number)):
+            before, after = old.source(path), new.source(path)
+            if before is not None and after is not None and path.endswith(".py"):
+                try:
+                    found.append(Texts(path, ast.parse(before), ast.parse(after)))
+                except (SyntaxError, ValueError):
+                    continue  # it fails when it is loaded, and that is what the trial reports
+        return found
+
     def _changes(self, before: Overlay, after: Overlay) -> dict[str, Iterable[int]]:
         old, new = self._tree(before), self._tree(after)
-        changed = [path for path in sorted(before | after) if before.get(path, "") != after.get(path, "")]
-        return {path: changed_lines(_text(old.source(path)), _text(new.source(path))) for path in changed}
+        return {path: changed_lines(_text(old.source(path)), _text(new.source(path)))
+                for path in _changed_paths(before, after)}  # fmt: skip
+
+
+def _changed_paths(before: Overlay, after: Overlay) -> list[str]:
+    return [path for path in sorted(before | after) if before.get(path, "") != after.get(path, "")]
 
 
 def _text(source: str | bytes | None) -> str:

@@ -26,6 +26,26 @@ class Shown:
     library_warnings: set[tuple[str, str]] = field(default_factory=set)
 
 
+_heard: list[Shown] = []  # the recordings that are running; the last one gets what happens
+_inside: list[bool] = []
+
+
+def emit(channel: str, text: str) -> None:
+    """Something happened that is neither text nor a warning: a bar moved. Lost where nobody records."""
+    if _heard and not _inside:
+        _heard[-1].lines.append((channel, text))
+
+
+@contextlib.contextmanager
+def quiet_inside() -> Iterator[None]:
+    """What one event does by way of others is not said again."""
+    _inside.append(True)
+    try:
+        yield
+    finally:
+        _inside.pop()
+
+
 class Router:
     """Stands for `sys.stdout` or `sys.stderr` all the time, so that handlers made at import are heard as well."""
 
@@ -45,6 +65,14 @@ class Router:
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
             self.write(line)
+
+    def redirect(
+        self, sink: list[tuple[str, str]] | None, partial: str = ""
+    ) -> tuple[list[tuple[str, str]] | None, str]:
+        """Send text to another sink; returns the arguments that undo it."""
+        before = self.sink, self._partial
+        self.sink, self._partial = sink, partial
+        return before
 
     def end(self) -> None:
         """An unfinished last line counts as a line; later text goes to the real stream."""
@@ -82,6 +110,7 @@ def shown(routers: tuple[Router, Router], tree: Tree) -> Iterator[Shown]:
     result = Shown()
     for router in routers:
         router.sink = result.lines
+    _heard.append(result)
     with warnings.catch_warnings(record=True) as caught:
         record = warnings.showwarning
 
@@ -100,6 +129,24 @@ def shown(routers: tuple[Router, Router], tree: Tree) -> Iterator[Shown]:
             warnings.showwarning = record
             for router in routers:
                 router.end()
+            _heard.remove(result)
     caught.clear()
     # A progress bar redraws its line; how often it does depends on the time that passed.
     result.lines[:] = [(channel, line) for channel, line in result.lines if "\r" not in line]
+
+
+@contextlib.contextmanager
+def muted(routers: tuple[Router, Router]) -> Iterator[Shown]:
+    """Keep what a part of a recorded call shows to itself; warnings are dropped, but still raise where they would."""
+    result = Shown()
+    outer = [router.redirect(result.lines) for router in routers]
+    _heard.append(result)
+    try:
+        with warnings.catch_warnings(record=True):
+            yield result
+    finally:
+        _heard.remove(result)
+        for router, before in zip(routers, outer, strict=True):
+            router.end()
+            router.redirect(*before)
+        result.lines[:] = [(channel, line) for channel, line in result.lines if "\r" not in line]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -18,36 +18,58 @@ MAX_FACTOR = 100.0
 _TINY = float(np.finfo(np.float32).tiny)
 
 
+Slack = Mapping[str, float]
+"""Factors for the bounds of single leaves, by path; infinite where anything goes."""
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """`failure` says where and how parity broke. `error` is the largest error in units of its bound."""
+    """`failure` says where and how parity broke. Errors are in units of their bounds; `errors` are those of leaves."""
 
     failure: dict[str, Any] | None
     error: float = 0.0
     weak_types: tuple[str, ...] = ()
     opaque: tuple[str, ...] = ()
+    errors: Mapping[str, float] = field(default_factory=dict)
 
 
-def compare(expected: Sequence[Entry], got: Sequence[Entry], factor: float = 1.0, values: bool = True) -> Comparison:
+def compare(
+    expected: Sequence[Entry],
+    got: Sequence[Entry],
+    factor: float = 1.0,
+    values: bool = True,
+    slack: Slack | None = None,
+) -> Comparison:
     """Compare what the baseline gave with what the candidate gave.
 
-    `factor` widens every bound; without `values` only the structure counts (a task metric decides the rest).
+    `factor` widens every bound, `slack` that of some leaves instead; without `values` only the structure counts.
     """
-    error, weak, opaque = 0.0, [], []
+    allowed = slack or {}
+    errors: dict[str, float] = {}
+    weak: list[str] = []
+    opaque: list[str] = []
     worst: dict[str, Any] | None = None
+    excess = 1.0
     for left, right in itertools.zip_longest(expected, got):
         failure = _structure(left, right)
         if failure is not None:
-            return Comparison(failure, math.inf)
+            errors[failure["path"]] = math.inf
+            failed = failure if allowed.get(failure["path"], factor) < math.inf else None
+            return Comparison(failed, math.inf, tuple(weak), tuple(opaque), errors)
         if left.weak != right.weak:
             weak.append(left.path)
         if left.kind == "opaque":
             opaque.append(left.path)
         size, where = _error(left, right)
-        if size > error:
-            error, worst = size, {"test": "values", **_located(left, right, where), "error_in_bounds": _finite(size)}
-    failed = worst if values and error > factor else None
-    return Comparison(failed, error, tuple(weak), tuple(opaque))
+        if size > 0:
+            errors[left.path] = size
+        bound = allowed.get(left.path, factor)
+        if math.isfinite(bound) and size > excess * bound:
+            excess = size / bound
+            worst = {"test": "values", **_located(left, right, where), "error_in_bounds": _finite(size)}
+    return Comparison(
+        worst if values else None, max(errors.values(), default=0.0), tuple(weak), tuple(opaque), errors
+    )
 
 
 def _structure(left: Entry | None, right: Entry | None) -> dict[str, Any] | None:

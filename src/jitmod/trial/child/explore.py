@@ -2,61 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from . import compare, sabotage, text
+from . import compare, precision, sabotage, text
 from .arms import Bench
 from .channel import Channel
+from .parity import Judged, Reference, new_warning, slack
 from .program import Observation, Program, WorkloadError, describe
-from .sampling import Arm
+from .tuning import tune
 
 _REPS = (0, 1)
-_MAX_TUNED = 6
-_GAIN = 1.05
+_SITE_SHARE = 0.3  # of the time that is left, for the comparison of single executions
 
 
 class Stop(Exception):
     """Nothing more can be learnt; what was found is in the channel."""
 
 
-@dataclass(frozen=True)
-class Reference:
-    """The baseline's calls, twice each, and by how much the bounds widen because they differ."""
-
-    first: tuple[Observation, ...]
-    again: tuple[Observation, ...]
-    factor: float
-    metric_tolerance: float | None
-
-    def parity(self, rep: int, got: Observation) -> tuple[dict[str, Any] | None, compare.Comparison]:
-        """The failure of a candidate's call, or None; and the comparison of its output."""
-        expected = self.first[rep]
-        judged_by_metric = expected.metric is not None
-        output = compare.compare(expected.output, got.output, self.factor, values=not judged_by_metric)
-        failure = output.failure
-        if failure is None and judged_by_metric:
-            failure = _metric_failure(expected, got, self.metric_tolerance or 1e-4)
-        if failure is None:
-            arguments = compare.compare(expected.arguments, got.arguments, self.factor)
-            failure = arguments.failure and {**arguments.failure, "test": "effects"}
-        if failure is None:
-            failure = text.compare(expected.lines, self.again[rep].lines, got.lines, self.factor)
-        return failure and {**failure, "call": rep + 1}, output
-
-
 def explore(bench: Bench, channel: Channel, deadline: float) -> None:
     """Everything that one process can find out about the job; each finding goes to `channel` at once."""
     try:
         reference = _baseline(bench, channel)
-        chosen = _tune(bench, channel, reference, deadline)
+        chosen = tune(bench, channel, reference, deadline)
         channel.put("chosen", chosen)
-        _check(bench, channel, reference, chosen)
+        _check(bench, channel, reference, chosen, deadline)
     except Stop:
         return
 
@@ -64,20 +36,21 @@ def explore(bench: Bench, channel: Channel, deadline: float) -> None:
 def _baseline(bench: Bench, channel: Channel) -> Reference:
     channel.stage("baseline: loading")
     try:
-        program, probes = bench.load_watched_baseline(0)
+        program, probes, clock = bench.load_watched_baseline(0)
     except WorkloadError as error:
         raise _problem(channel, "unproven", f"the workload cannot be run: {error}") from None
     except (Exception, SystemExit) as error:
         raise _problem(channel, "unproven", f"the workload cannot be loaded: {_said(describe(error))}") from None
     channel.put("takes_rep", program.takes_rep)
     channel.stage("baseline: first calls")
-    first = _observe_all(program)
+    first = _observe_all(program, clock.reset)
     mark = next(iter(probes.placed), None)
     channel.put("baseline_execution", {"placed": len(probes.placed), "entered": sum(probes.entered.values()),
                                        "trips": probes.trips.get(mark) if mark else None})  # fmt: skip
     raised = next((o.error for o in first if o.error), None)
     if raised:
         raise _problem(channel, "unproven", f"the workload raises in the baseline: {_said(raised)}")
+    channel.put("wall_share", clock.share(first[-1].seconds))
     if not probes.entered and (probes.placed or bench.job["site"]):
         raise Stop
     channel.stage("baseline: second calls")
@@ -86,13 +59,14 @@ def _baseline(bench: Bench, channel: Channel) -> Reference:
     except (Exception, SystemExit) as error:
         why = f"the project cannot be loaded twice in one process: {_said(describe(error))}"
         raise _problem(channel, "unproven", why) from None
-    return Reference(first, again, _noise(channel, first, again), bench.job["workload"]["metric_tolerance"])
+    reference = Reference(first, again, 1.0, bench.job["workload"]["metric_tolerance"])
+    return _widened(channel, reference)
 
 
-def _noise(channel: Channel, first: tuple[Observation, ...], again: tuple[Observation, ...]) -> float:
-    """The factor for the bounds: two runs of the baseline must agree within half of them."""
+def _widened(channel: Channel, reference: Reference) -> Reference:
+    """With bounds within whose half two runs of the baseline agree."""
     worst = 0.0
-    for one, two in zip(first, again, strict=True):
+    for one, two in zip(reference.first, reference.again, strict=True):
         comparison = compare.compare(one.output, two.output, factor=compare.MAX_FACTOR / 2)
         if two.error or (comparison.failure and one.metric is None):
             raise _problem(channel, "unproven", "the workload's output changes from run to run; fix its seeds, "
@@ -102,75 +76,10 @@ def _noise(channel: Channel, first: tuple[Observation, ...], again: tuple[Observ
         worst = max(worst, comparison.error if math.isfinite(comparison.error) else 0.0)
     factor = max(1.0, 2 * worst)
     channel.put("noise", {"error_in_bounds": worst, "factor": factor})
-    return factor
+    return Reference(reference.first, reference.again, factor, reference.metric_tolerance)
 
 
-def _tune(bench: Bench, channel: Channel, reference: Reference, deadline: float) -> int:
-    """The number of the candidate to judge: best form at default knobs first, then its knobs by hill climbing."""
-    candidates = bench.job["candidates"]
-    if len(candidates) == 1:
-        return 0
-    clock = time.monotonic() + 0.4 * (deadline - time.monotonic())
-    seconds: dict[int, float] = {}
-
-    def measure(number: int) -> float:
-        if number not in seconds and len(seconds) < _MAX_TUNED and (not seconds or time.monotonic() < clock):
-            channel.stage(f"candidate {number + 1}: tuning")
-            seconds[number], failure = _quick(bench, reference, number)
-            entry = {k: candidates[number][k] for k in ("form", "knobs")}
-            timed = seconds[number] if failure is None else None
-            channel.put(f"tuning {number}", {**entry, "candidate": number, "seconds": timed, "failure": failure})
-        return seconds.get(number, math.inf)
-
-    defaults = [number for number, c in enumerate(candidates) if c["default"]]
-    best = defaults[0]
-    for number in defaults:
-        if measure(number) * _GAIN < measure(best):
-            best = number
-    for knob in candidates[best]["knobs"]:
-        best = _climb(candidates, best, knob, measure)
-    return best
-
-
-def _climb(candidates: list[dict[str, Any]], best: int, knob: str, measure: Callable[[int], float]) -> int:
-    """Up from the default until a step gains less than 5 %; down only where the first step up did not gain."""
-
-    def others(number: int) -> tuple[Any, ...]:
-        c = candidates[number]
-        return c["variant"], {k: v for k, v in c["knobs"].items() if k != knob}
-
-    line = sorted((n for n in range(len(candidates)) if others(n) == others(best)),
-                  key=lambda n: candidates[n]["knobs"][knob])  # fmt: skip
-    start = best
-    for step in (1, -1):
-        if best != start:
-            break
-        while 0 <= line.index(best) + step < len(line):
-            following = line[line.index(best) + step]
-            if not measure(following) * _GAIN < measure(best):
-                break
-            best = following
-    return best
-
-
-def _quick(bench: Bench, reference: Reference, number: int) -> tuple[float, dict[str, Any] | None]:
-    """Seconds of a warm call, and how its first call failed, if it did."""
-    try:
-        program = bench.load(bench.candidate(number))
-        observed = program.observe(0)
-        if observed.error:
-            return math.inf, {"test": "exception", **observed.error}
-        failure, _ = reference.parity(0, observed)
-        if failure:
-            return math.inf, failure
-        arm = Arm(program, observed.mutates)
-        arm.warm_up()
-        return statistics.median(arm.sample(arm.batch, rep).seconds for rep in range(2, 5)), None
-    except (Exception, SystemExit) as error:
-        return math.inf, {"test": "exception", **describe(error)}
-
-
-def _check(bench: Bench, channel: Channel, reference: Reference, chosen: int) -> None:
+def _check(bench: Bench, channel: Channel, reference: Reference, chosen: int, deadline: float) -> None:
     channel.stage("candidate: loading")
     try:
         program, probes = bench.load_watched_candidate(chosen)
@@ -184,26 +93,88 @@ def _check(bench: Bench, channel: Channel, reference: Reference, chosen: int) ->
     if raised:
         channel.put("parity", {"failure": {"test": "exception", **raised}})
         return
-    failures: list[dict[str, Any]] = []
-    outputs: list[compare.Comparison] = []
-    for rep, observation in enumerate(observed):
-        failure, output = reference.parity(rep, observation)
-        outputs.append(output)
-        failures += [failure] if failure else []
-    if not failures:
-        failures += _warning_failure(reference.first + reference.again, observed)
-    channel.put("parity", {
-        "failure": failures[0] if failures else None,
+    parity, allowed = _end_to_end(bench, channel, reference, observed, chosen)
+    if parity["failure"] is None and not parity["chaotic"]:
+        until = time.monotonic() + _SITE_SHARE * (deadline - time.monotonic())
+        parity |= _at_the_site(bench, channel, chosen, until)
+    channel.put("parity", parity)
+    if parity["failure"] is None and probes.entered:
+        _sabotage(bench, channel, reference, chosen, allowed)
+
+
+def _end_to_end(
+    bench: Bench, channel: Channel, reference: Reference, observed: tuple[Observation, ...], chosen: int
+) -> tuple[dict[str, Any], compare.Slack | None]:
+    """The comparison of whole calls, and wider bounds for what rounding alone changes, if that is needed."""
+    facts: dict[str, Any] = {"reference": bench.job.get("reference", "baseline"), "calibrated": False, "chaotic": False}
+    if facts["reference"] == "float64":
+        channel.stage("baseline: in double precision")
+        facts["distance"] = precision.distances(bench, reference, observed)
+        reference = Reference(reference.first, reference.again, reference.factor, reference.metric_tolerance, False)
+    judged = _judge_all(reference, observed)
+    failure, allowed = _first_failure(judged), None
+    if failure is not None and failure.get("path") != "metric":
+        channel.stage("baseline: with rounding put in")
+        rounding = _rounding(bench, reference, chosen)
+        facts["rounding_in_bounds"] = {k: v if math.isfinite(v) else None for k, v in list(rounding.items())[:20]}
+        allowed = slack(reference.factor, rounding)
+        failure = _first_failure(_judge_all(reference, observed, allowed))
+        if failure is None:
+            facts["calibrated"] = True
+            facts["chaotic"] = any(e > compare.MAX_FACTOR for j in judged for e in j.errors.values())
+    if failure is None:
+        failure = new_warning(reference.first + reference.again, observed)
+    outputs = [j.output for j in judged]
+    return {
+        "failure": failure,
         "calls": len(observed),
         "error_in_bounds": max((o.error for o in outputs if math.isfinite(o.error)), default=0.0),
         "weak_types": sorted({path for o in outputs for path in o.weak_types}),
         "not_compared": sorted({path for o in outputs for path in o.opaque}),
-    })  # fmt: skip
-    if not failures and probes.entered:
-        _sabotage(bench, channel, reference, chosen)
+        **facts,
+    }, allowed
 
 
-def _sabotage(bench: Bench, channel: Channel, reference: Reference, chosen: int) -> None:
+def _judge_all(
+    reference: Reference, observed: tuple[Observation, ...], allowed: compare.Slack | None = None
+) -> list[Judged]:
+    return [reference.judge(rep, observation, allowed) for rep, observation in enumerate(observed)]
+
+
+def _first_failure(judged: list[Judged]) -> dict[str, Any] | None:
+    return next((one.failure for one in judged if one.failure), None)
+
+
+def _rounding(bench: Bench, reference: Reference, chosen: int) -> dict[str, float]:
+    """How far each part of the baseline's calls moves where its changed code is moved by units in the last place."""
+    try:
+        observed = _observe_all(bench.load_rounded_baseline(chosen))
+    except (Exception, SystemExit):
+        return {}
+    if any(o.error for o in observed):
+        return {}
+    found: dict[str, float] = {}
+    for one in _judge_all(reference, observed):
+        for name, size in one.errors.items():
+            found[name] = max(found.get(name, 0.0), size)
+    return found
+
+
+def _at_the_site(bench: Bench, channel: Channel, chosen: int, until: float) -> dict[str, Any]:
+    channel.stage("candidate: single executions of the changed code")
+    try:
+        program, shadow = bench.load_shadowed_candidate(chosen, until)
+        observed = program.observe(0)
+    except (Exception, SystemExit) as error:
+        return {"site": {"problem": _said(describe(error))}}
+    found = shadow.findings
+    site = found.document() | ({"problem": _said(observed.error)} if observed.error else {})
+    return {"site": site} | ({"failure": found.failure} if found.failure is not None else {})
+
+
+def _sabotage(
+    bench: Bench, channel: Channel, reference: Reference, chosen: int, allowed: compare.Slack | None
+) -> None:
     """Spoil the candidate until parity notices. `seen` is what is hoped for."""
     results: dict[str, str] = {}
     for name, spoil in (("scaled", sabotage.scaled), ("rolled", sabotage.rolled)):
@@ -216,36 +187,23 @@ def _sabotage(bench: Bench, channel: Channel, reference: Reference, chosen: int)
         if observed.error:
             results[name] = "raised"
             continue
-        failure, _ = reference.parity(0, observed)
+        failure = reference.judge(0, observed, allowed).failure
         results[name] = "seen" if failure else "unseen"
         if failure:
             break
     channel.put("sabotage", results)
 
 
-def _observe_all(program: Program) -> tuple[Observation, ...]:
+def _observe_all(program: Program, before_last: Callable[[], None] | None = None) -> tuple[Observation, ...]:
     """The first call and a later one; with another `rep` where the workload takes it. A failure ends the series."""
     observed: list[Observation] = []
     for rep in _REPS:
+        if before_last is not None and rep == _REPS[-1]:
+            before_last()
         observed.append(program.observe(rep))
         if observed[-1].error:
             break
     return tuple(observed)
-
-
-def _metric_failure(expected: Observation, got: Observation, tolerance: float) -> dict[str, Any] | None:
-    a, b = expected.metric, got.metric
-    assert a is not None and b is not None
-    if abs(a - b) <= tolerance * abs(a) or (math.isnan(a) and math.isnan(b)):
-        return None
-    return {"test": "values", "path": "metric", "expected": str(a), "got": str(b), "tolerance": tolerance}
-
-
-def _warning_failure(expected: tuple[Observation, ...], got: tuple[Observation, ...]) -> list[dict[str, Any]]:
-    """Warnings of libraries come once a trace in one arm and once a step in the other: only new kinds count."""
-    known = set(itertools.chain.from_iterable(o.library_warnings for o in expected))
-    new = sorted(set(itertools.chain.from_iterable(o.library_warnings for o in got)) - known)
-    return [{"test": "effects", "expected": "no such warning", "got": f"{c}: {t}"[:300]} for c, t in new[:1]]
 
 
 def _problem(channel: Channel, status: str, why: str) -> Stop:

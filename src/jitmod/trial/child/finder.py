@@ -10,6 +10,7 @@ import ast
 import os
 import sys
 import sysconfig
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -18,6 +19,9 @@ from typing import Any
 
 Transform = Callable[[str, ast.Module], ast.Module]
 """Rewrites the syntax tree of the file at a relative path; it must keep the tree's meaning, unless it sabotages."""
+
+listeners: list[Callable[[ModuleType], None]] = []
+"""Called with every module of the project after it was loaded."""
 
 _STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"])
 
@@ -70,14 +74,11 @@ class Tree:
 class WorldLoader(SourceFileLoader):
     """Loads one file of the arm's text under the user's file name. Nothing is read from or written to a cache."""
 
-    def __init__(
-        self, name: str, tree: Tree, relative: str, transform: Transform | None, injected: Mapping[str, Any]
-    ) -> None:
-        super().__init__(name, tree.place(relative))
-        self._tree = tree
+    def __init__(self, name: str, finder: WorldFinder, relative: str) -> None:
+        super().__init__(name, finder.tree.place(relative))
+        self._finder = finder
+        self._tree = finder.tree
         self._relative_path = relative
-        self._transform = transform
-        self._injected = injected
 
     def get_data(self, path: str) -> bytes:
         relative = self._tree.relative(path)
@@ -87,26 +88,43 @@ class WorldLoader(SourceFileLoader):
         return text.encode() if isinstance(text, str) else text
 
     def get_code(self, fullname: str) -> CodeType:
-        text = self._tree.source(self._relative_path)
-        if text is None:
+        code = self._finder.code(self._relative_path, self.path)
+        if code is None:
             raise ImportError(f"{self._relative_path} is not in this arm", name=fullname, path=self.path)
-        syntax = ast.parse(text, self.path)
-        if self._transform is not None:
-            syntax = ast.fix_missing_locations(self._transform(self._relative_path, syntax))
-        return compile(syntax, self.path, "exec", dont_inherit=True)
+        return code
 
     def exec_module(self, module: ModuleType) -> None:
-        vars(module).update(self._injected)
+        vars(module).update(self._finder.injected)
         super().exec_module(module)
+        for listener in listeners:
+            listener(module)
 
 
 class WorldFinder:
     """The meta-path finder of one world; it stands first on `sys.meta_path` while the world is active."""
 
     def __init__(self, tree: Tree, transform: Transform | None, injected: Mapping[str, Any]) -> None:
-        self._tree = tree
+        self.tree = self._tree = tree
+        self.injected = injected
+        self.executed: Counter[str] = Counter()
         self._transform = transform
-        self._injected = injected
+
+    def code(self, relative: str, place: str) -> CodeType | None:
+        """The code of the arm's file at `relative`, to be run once; None where the arm has no such file."""
+        text = self._tree.source(relative)
+        if text is None:
+            return None
+        syntax = ast.parse(text, place)
+        if self._transform is not None:
+            syntax = ast.fix_missing_locations(self._transform(relative, syntax))
+        self.executed[relative] += 1
+        return compile(syntax, place, "exec", dont_inherit=True)
+
+    def code_of(self, file: str) -> CodeType | None:
+        """The same for a place in the user's tree, or below the current folder, which looks like it."""
+        place = os.path.join(os.getcwd(), file)
+        relative = self._tree.relative(place)
+        return None if relative is None else self.code(relative, self._tree.place(relative))
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -128,7 +146,7 @@ class WorldFinder:
 
     def spec(self, name: str, relative: str) -> ModuleSpec:
         """The spec of the arm's file at `relative` under the module name `name`."""
-        loader = WorldLoader(name, self._tree, relative, self._transform, self._injected)
+        loader = WorldLoader(name, self, relative)
         package = [os.path.dirname(loader.path)] if relative.endswith("/__init__.py") else None
         spec = spec_from_file_location(name, loader.path, loader=loader, submodule_search_locations=package)
         assert spec is not None

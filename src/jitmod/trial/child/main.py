@@ -48,7 +48,8 @@ def _serve(request: dict[str, Any], channel: Channel) -> None:
     from .arms import Bench, Place
 
     job = request["job"]
-    bench = Bench(job, Place(request["code_root"], request["user_root"]), capture.install())
+    place = Place(request["code_root"], request["user_root"], request["scratch"])
+    bench = Bench(job, place, capture.install())
     sys.argv[:] = [job["workload"]["run"].rpartition(":")[0]]
     channel.stage("starting: finding a device")
     device = jax.devices()[0]
@@ -57,8 +58,10 @@ def _serve(request: dict[str, Any], channel: Channel) -> None:
     if job["require_gpu"] and device.platform not in {"gpu", "cuda", "rocm"}:
         return
     if request["role"] == "explore":
+        from . import bars
         from .explore import explore
 
+        bars.listen()
         explore(bench, channel, deadline)
     else:
         from .measure import measure

@@ -6,6 +6,7 @@ import gc
 import random
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from .sampling import Arm
 
 _COLD_PAIRS = 3
 _COLD_SECONDS = 6.0  # where a pair is slow, fewer will do: the bounds for cold times are wide
+_NAMED = 20  # functions whose compilations are told apart
 _NAMES = ("baseline", "candidate")
 
 
@@ -28,6 +30,8 @@ def measure(
     order = random.Random(seed)
     log = CompileLog()
     arms: dict[str, Arm] = {}
+    changed, functions = bench.fresh_functions(chosen)
+    channel.put("fresh_functions", functions)
     first: dict[str, float] = {}
     for name, overlay in zip(_NAMES, (bench.baseline, bench.candidate(chosen)), strict=True):
         channel.stage(f"{name}: first call")
@@ -38,7 +42,7 @@ def measure(
         if observed.error:
             channel.put("error", {"arm": name, **observed.error})
             return
-        arms[name] = Arm(program, observed.mutates)
+        arms[name] = Arm(program, observed.mutates, changed)
     cold = _cold(arms, channel, log, order, sum(first.values()), deadline)
     patient_steps = _saves_compile_time(cold, bench.job["gate"])
     _warm(arms, channel, log, order, bench.job["gate"], steps, deadline, seed, patient, patient_steps)
@@ -82,7 +86,8 @@ def _warm(
     rep = 100
     seconds: dict[str, list[float]] = {name: [] for name in _NAMES}
     faults: dict[str, list[int]] = {name: [] for name in _NAMES}
-    compilations, calls = dict.fromkeys(_NAMES, 0), dict.fromkeys(_NAMES, 0)
+    compilations, calls, scripts = (dict.fromkeys(_NAMES, 0) for _ in range(3))
+    compiled: dict[str, Counter[str]] = {name: Counter() for name in _NAMES}
     stopped, pair_seconds = "all pairs taken", 0.0
     for number in range(1, steps[-1] + 1):
         start = time.monotonic()
@@ -96,7 +101,9 @@ def _warm(
             seconds[name].append(sample.seconds)
             faults[name].append(sample.faults)
             compilations[name] += log.count
+            compiled[name] += log.compiled
             calls[name] += sample.calls
+            scripts[name] += sample.scripts
         rep += arms["candidate"].batch
         pair_seconds = time.monotonic() - start
         ratios = stats.log_ratios(seconds["baseline"], seconds["candidate"])
@@ -106,7 +113,7 @@ def _warm(
             stopped = "clear"
             break
         if number in steps and (not to_24 or number >= 24) and stats.is_settled(
-            ratios, gate["min_speedup"], gate["confidence"], seed
+            ratios, gate["min_speedup"], gate["confidence"], seed, seconds["baseline"]
         ):  # fmt: skip
             stopped = "settled"
             break
@@ -115,4 +122,6 @@ def _warm(
         "batch": {name: arms[name].batch for name in _NAMES},
         "compilations": compilations,
         "calls": calls,
+        "scripts": scripts,
+        "functions": {name: dict(compiled[name].most_common(_NAMED)) for name in _NAMES},
     })  # fmt: skip

@@ -29,6 +29,7 @@ class Probes:
     def forget(self) -> None:
         """Start anew after loading: what runs at import is not what the trial times."""
         self.entered.clear()
+        self._running.clear()
         self.trips = dict.fromkeys(self.trips, 0)
 
     def _hit(self, mark: str) -> None:
@@ -55,21 +56,33 @@ class Probes:
         """Mark the site's statement, and count its iterations where it is a loop or a comprehension."""
         mark = f"{site['path']}:{site['line']}"
         node = _site_node(tree, site)
-        if isinstance(node, _LOOPS):
-            node.body.insert(0, ast.copy_location(ast.Expr(_call(_STEP, mark)), node.body[0]))
-            self.trips.setdefault(mark, 0)
-        elif isinstance(node, _COMPREHENSIONS):
-            self.trips.setdefault(mark, 0)
-            if isinstance(node, ast.DictComp):
-                node.key = _before(_call(_STEP, mark), node.key)
-            else:
-                node.elt = _before(_call(_STEP, mark), node.elt)
+        if node is not None:
+            self._count(node, mark)
         if isinstance(node, ast.expr):
             self.placed.add(mark)
             return _Replace(node, _before(_call(_HIT, mark), node)).visit(tree)  # type: ignore[no-any-return]
         if node is not None:
             self._mark(tree, node, mark)
         return tree
+
+    def watch_loops(self, tree: ast.Module, path: str) -> ast.Module:
+        """Count the iterations of every loop and comprehension; a mark is the place of the loop."""
+        for node in list(ast.walk(tree)):
+            if isinstance(node, (*_LOOPS, *_COMPREHENSIONS)):
+                self._count(node, f"{path}:{node.lineno}:{node.col_offset}")
+        return tree
+
+    def _count(self, node: ast.AST, mark: str) -> None:
+        """The iterations of `node`; `_hit` starts a new pass where something marks its beginning."""
+        if isinstance(node, _LOOPS):
+            node.body.insert(0, ast.copy_location(ast.Expr(_call(_STEP, mark)), node.body[0]))
+        elif isinstance(node, ast.DictComp):
+            node.key = _before(_call(_STEP, mark), node.key)
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+            node.elt = _before(_call(_STEP, mark), node.elt)
+        else:
+            return
+        self.trips.setdefault(mark, 0)
 
     def _mark(self, tree: ast.Module, statement: ast.stmt, mark: str) -> None:
         self.placed.add(mark)

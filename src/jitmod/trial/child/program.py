@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from . import files, module_state, replay
 from .capture import Router, shown
 from .snapshot import Entry, arrays, snapshot
 from .world import World
@@ -25,7 +27,10 @@ class WorkloadError(Exception):
 
 @dataclass(frozen=True)
 class Observation:
-    """What one call gave: its output, its arguments afterwards, the text it showed; or the exception it raised."""
+    """What one call gave: its output, its arguments afterwards, what it showed, wrote and changed; or its exception.
+
+    `globals` are the module globals that it changed, `known` the names of all there were.
+    """
 
     output: list[Entry] = field(default_factory=list)
     arguments: list[Entry] = field(default_factory=list)
@@ -34,6 +39,10 @@ class Observation:
     mutates: bool = False
     metric: float | None = None
     error: dict[str, str] | None = None
+    globals: dict[str, list[Entry]] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
+    files: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 class Program:
@@ -45,8 +54,10 @@ class Program:
         self._routers = routers
         with world:
             self._seed_generators(0)
-            self._run = _function(world, workload["run"])
-            self._setup = _function(world, workload["setup"]) if workload.get("setup") else None
+            bound = replay.bind(world, workload)
+            self._run = bound[0] if bound else _function(world, workload["run"])
+            setup = _function(world, workload["setup"]) if workload.get("setup") else None
+            self._setup = bound[1] if bound else setup
             self._metric = _function(world, workload["metric"]) if workload.get("metric") else None
         self.takes_rep = "rep" in inspect.signature(self._run).parameters
 
@@ -58,23 +69,29 @@ class Program:
             jax.block_until_ready(made)  # type: ignore[no-untyped-call]
             return tuple(made) if isinstance(made, tuple | list) else (made,)
 
-    def observe(self, rep: int) -> Observation:
-        """Call the workload once and write down everything visible."""
-        arguments = self.arguments(rep)
+    def observe(self, rep: int, given: tuple[Any, ...] | None = None) -> Observation:
+        """Call the workload once, with `given` or with its own arguments, and write down everything visible."""
+        arguments = self.arguments(rep) if given is None else given
         before = snapshot(arguments, "arguments")
+        known = module_state.state(self.world.modules)
         try:
-            with self.world, shown(self._routers, self.world.tree) as seen:
+            with self.world, shown(self._routers, self.world.tree) as seen, files.written(self.world.folder) as written:
                 self._seed_generators(rep)
+                start = time.perf_counter()
                 output = self.call(arguments, rep)
+                seconds = time.perf_counter() - start
                 jax.effects_barrier()  # type: ignore[no-untyped-call]
             with self.world:
-                written = snapshot(output)
+                noted = snapshot(output)
                 after = snapshot(arguments, "arguments")
                 metric = float(self._metric(output)) if self._metric is not None else None
+            changed = module_state.changed(known, self.world.modules)
         except (Exception, SystemExit) as error:
             return Observation(error=describe(error))
-        mutates = not _identical(before, after)
-        return Observation(written, after, seen.lines, frozenset(seen.library_warnings), mutates, metric)
+        return Observation(
+            noted, after, seen.lines, frozenset(seen.library_warnings), not _identical(before, after), metric,
+            globals=changed, known=frozenset(known), files=written, seconds=seconds,
+        )  # fmt: skip
 
     def call(self, arguments: tuple[Any, ...], rep: int) -> Any:
         """Run and wait until every array of the output is there. The world must be active."""

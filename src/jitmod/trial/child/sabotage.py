@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from .changes import changed_statements, functions
 
 _SPOIL = "__jitmod_spoil__"
+_draws = itertools.count()
 
 
 def scaled(value: Any) -> Any:
@@ -25,7 +27,7 @@ def scaled(value: Any) -> Any:
             return (x * 1.01 + 0.01).astype(x.dtype)
         return x
 
-    return jax.tree_util.tree_map(leaf, value)
+    return _mapped(leaf, value)
 
 
 def rolled(value: Any) -> Any:
@@ -38,7 +40,30 @@ def rolled(value: Any) -> Any:
             return x
         return jnp.roll(x, 1, axis=0) if isinstance(x, jax.Array) else np.roll(x, 1, axis=0)
 
-    return jax.tree_util.tree_map(leaf, value)
+    return _mapped(leaf, value)
+
+
+def nudged(value: Any) -> Any:
+    """Floating leaves moved by one unit in the last place, some up and some down: what rounding may do."""
+
+    start = next(_draws) * 7919  # every call moves other elements up: rounding has no direction
+
+    def leaf(x: Any) -> Any:
+        if not isinstance(x, jax.Array | np.ndarray) or not jnp.issubdtype(x.dtype, jnp.inexact):
+            return x
+        number = np.arange(start, start + x.size, dtype=np.uint64).reshape(x.shape)
+        up = (number * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)) & np.uint64(1)
+        unit = float(jnp.finfo(x.dtype).eps)  # type: ignore[no-untyped-call]
+        return x * np.where(up, 1 + unit, 1 - unit).astype(x.dtype)
+
+    return _mapped(leaf, value)
+
+
+def _mapped(leaf: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return jax.tree_util.tree_map(leaf, value)
+    except (TypeError, ValueError):
+        return value  # keys that cannot be sorted, nodes that check their children
 
 
 def injected(spoil: Callable[[Any], Any]) -> dict[str, Any]:
@@ -60,6 +85,17 @@ def spoil_lines(tree: ast.Module, lines: Iterable[int]) -> ast.Module:
         simple = [statement] if not hasattr(statement, "body") else list(_own_statements(statement))
         for inner in simple:
             _spoil(inner)
+    return tree
+
+
+def spoil_whole(tree: ast.Module, names: Iterable[str] | None = None) -> ast.Module:
+    """Spoil what every statement of these functions computes, inner functions included; of all where none are named."""
+    named = [function for _, function in functions(tree, names)] if names is not None else tree.body
+    for top in named:
+        for node in ast.walk(top):
+            if isinstance(node, ast.FunctionDef):
+                for statement in _own_statements(node):
+                    _spoil(statement)
     return tree
 
 

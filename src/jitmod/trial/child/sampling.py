@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import resource
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,17 +23,22 @@ _SLOW = 0.2  # seconds from which a call that was no faster than the last one co
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds of one call, as the mean of a batch; page faults of the batch; calls made, timed or not."""
+    """Seconds of one call, as the mean of a batch; page faults of the batch; calls made, timed or not.
+
+    `scripts` counts how often those calls ran the body of a changed file.
+    """
 
     seconds: float
     faults: int
     calls: int
+    scripts: int
 
 
 class Arm:
     """A program that is called again and again. Arguments are shared by all calls unless a call changes them."""
 
-    def __init__(self, program: Program, mutates: bool) -> None:
+    def __init__(self, program: Program, mutates: bool, changed: Collection[str] = ()) -> None:
+        self._changed = changed
         self.program = program
         self.batch = 1
         self.seconds = math.inf  # of a warm call, roughly
@@ -55,8 +61,9 @@ class Arm:
             arguments = [self._shared] * batch
         else:
             arguments = [self.program.arguments(rep + number) for number in range(batch)]
-        call = self.program.call
-        with self.program.world:
+        call, world = self.program.call, self.program.world
+        scripts = world.executions(self._changed)
+        with world:
             ahead = batch > 1 and self._shared is not None
             if ahead:  # the first call after the other arm's is slower than its like
                 call(arguments[0], rep - 1)
@@ -66,7 +73,7 @@ class Arm:
                 call(given, rep + number)
             seconds = time.perf_counter() - start
             faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
-        return Sample(seconds / batch, faults, batch + ahead)
+        return Sample(seconds / batch, faults, batch + ahead, world.executions(self._changed) - scripts)
 
     def cold(self, log: CompileLog) -> dict[str, Any]:
         """A call without anything compiled: seconds by phase, and the number of compilations."""

@@ -40,11 +40,30 @@ def is_clear(ratios: Array) -> bool:
     return len(first) == FIRST_LOOK and (bool(np.all(first > CLEAR)) or bool(np.all(first < -CLEAR)))
 
 
-def is_settled(ratios: Array, min_speedup: float, confidence: float, seed: int) -> bool:
-    """Is it known already whether the speedup exceeds `min_speedup`?"""
+def is_settled(
+    ratios: Array, min_speedup: float, confidence: float, seed: int, baseline: Sequence[float] = ()
+) -> bool:
+    """Is it known already whether the speedup exceeds `min_speedup`, and what equal arms show on this machine?"""
     distribution = medians(ratios, seed)
     threshold = math.log(min_speedup)
-    return lower(distribution, confidence) > threshold or upper(distribution, 0.95) < threshold
+    if upper(distribution, 0.95) < threshold:
+        return True
+    return lower(distribution, confidence) > threshold and exceeds(
+        ratios, threshold, noise(even_against_odd(baseline), confidence, seed)
+    )
+
+
+def noise(against_itself: Array, confidence: float, seed: int) -> float:
+    """The largest gain, as a log ratio, that equal arms could show; 0 without samples."""
+    if len(against_itself) == 0:
+        return 0.0
+    distribution = medians(against_itself, seed)
+    return max(-lower(distribution, confidence), upper(distribution, confidence))
+
+
+def exceeds(ratios: Array, threshold: float, noise: float) -> bool:
+    """A gain below the noise proves nothing, unless every single pair shows one."""
+    return float(np.median(ratios)) > noise or bool(np.all(ratios > threshold))
 
 
 def even_against_odd(baseline: Sequence[float]) -> Array:

@@ -87,7 +87,7 @@ def _numbers_agree(a: str, b: str, factor: float) -> bool:
         return left == right
     bound = _RELATIVE * factor * abs(left)
     if _digits(a) >= 3:  # an error far below the bound may still move the last printed digit
-        bound = max(bound, 1.01 * max(_last_place(a), _last_place(b)))
+        bound = max(bound, 1.01 * min(_last_place(a), _last_place(b)))  # the finer: fewer digits are another format
     return abs(left - right) <= bound
 
 

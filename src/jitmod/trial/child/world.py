@@ -6,25 +6,35 @@ because lazy imports, pickling and `sys.modules[cls.__module__]` would mix two v
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import ModuleType, TracebackType
 from typing import Any
 
+from . import doors
 from .finder import Transform, Tree, WorldFinder
 from .state import ProcessState
 
 
 class World:
-    """The modules of `tree`. `transform` sees every syntax tree, `injected` are names given to every module."""
+    """The modules of `tree`. `transform` sees every syntax tree, `injected` are names given to every module.
+
+    `folder` is the current folder of its calls, the user's own if it is not given.
+    """
 
     def __init__(
-        self, tree: Tree, transform: Transform | None = None, injected: Mapping[str, Any] | None = None
+        self,
+        tree: Tree,
+        transform: Transform | None = None,
+        injected: Mapping[str, Any] | None = None,
+        folder: str | None = None,
     ) -> None:
         self.tree = tree
+        self.folder = folder or tree.user_root
         self._finder = WorldFinder(tree, transform, injected or {})
         self._modules: dict[str, ModuleType] = {}
         self._extra_roots: list[str] = []
@@ -38,9 +48,11 @@ class World:
             sys.meta_path.insert(0, self._finder)
             roots = [self.tree.place("src")] if self.tree.has_folder("src") else []
             sys.path[:0] = [self.tree.user_root, *roots]
-            os.chdir(self.tree.user_root)
+            os.chdir(self.folder)
         else:
             self._state.restore()
+        doors.enter(self._finder)
+        vars(builtins).update(self._finder.injected)  # a script that is run by path has its names from nowhere else
         self._before = set(sys.modules)
         sys.modules.update(self._modules)
         return self
@@ -49,9 +61,21 @@ class World:
         for name in list(sys.modules):
             if name in self._modules or (name not in self._before and self._owns(sys.modules[name])):
                 self._modules[name] = sys.modules.pop(name)
+        doors.leave()
+        for name in self._finder.injected:
+            vars(builtins).pop(name, None)
         self._state = ProcessState.capture()
         assert self._outer is not None
         self._outer.restore()
+
+    @property
+    def modules(self) -> dict[str, ModuleType]:
+        """The project's modules as this world has them; complete while the world is not active."""
+        return dict(self._modules)
+
+    def executions(self, paths: Collection[str]) -> int:
+        """How often the bodies of these files were run."""
+        return sum(self._finder.executed[path] for path in paths)
 
     def _owns(self, module: ModuleType) -> bool:
         """Does it belong to this version of the project? Files that git does not know do: they may import it."""

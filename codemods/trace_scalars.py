@@ -1,0 +1,317 @@
+"""trace-scalars: Python numbers that vary enter compiled functions as arrays, not as constants.
+
+What it does
+    Finds calls of `eqx.filter_jit` functions that pass a Python number which is new at every call (a loop index, a
+    counter, a schedule, a value read back), and wraps it in `jnp.asarray(...)`. Takes a varying number out of
+    `static_argnums` and `static_argnames` of `jax.jit` where the function does not need it as a Python value. Tells
+    which arguments make a compiled function compile again where no edit can help: growing shapes, a hashed `self`.
+
+Why it is slow
+    `eqx.filter_jit` holds everything static that is no array, and `jax.jit` what it is told to: each new value is a new
+    key of the cache, so the function is traced and compiled again.
+
+When it refuses
+    When the function, or one that it calls, needs the number as a Python value (a shape, a slice, a branch, a key, a
+    text), when it computes with it on the host where float32 would show, and when it cannot be told what happens to it.
+    Plain `jax.jit` arguments are traced already and left alone, and so are flags, strings and None.
+
+Safety
+    `jnp.asarray` of a Python number is weakly typed, as the number itself, so bfloat16 stays bfloat16. Sums and
+    products of numbers inside the function are computed in float32 afterwards; that is stated as an assumption.
+
+References
+    https://docs.kidger.site/equinox/faq/
+    https://docs.jax.dev/en/latest/jit-compilation.html
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jitmod.analysis.boundaries import function_around
+from jitmod.analysis.effects import Effects
+from jitmod.analysis.jits import Contexts, analyses, jitted_target
+from jitmod.analysis.numeric import Numeric
+from jitmod.analysis.scalars import Need, Scalars
+from jitmod.analysis.shapes import growing
+from jitmod.analysis.statics import StaticOptions, entries, static_options
+from jitmod.analysis.values import is_device
+from jitmod.analysis.varying import Varying
+from jitmod.model import Assumption, Edit, Finding, Patch, Refusal, Variant
+from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
+from jitmod.rewrite.edits import EditConflict, compose
+from jitmod.rewrite.imports import Imports, NameTaken
+from jitmod.rewrite.text import is_exact
+from jitmod.source.document import Document
+from jitmod.source.project import Function, Project, SourceModule
+from jitmod.source.signatures import argument, is_static
+
+_HEAD = "import equinox as eqx\nimport jax\nimport jax.numpy as jnp\n\n\n"
+_STEP = _HEAD + "@eqx.filter_jit\ndef step(x, t):\n    return x * t\n\n\n"
+_ROUNDED = Assumption("scalar-precision", "sums and products of the traced numbers are precise enough in float32")
+
+
+class TraceScalars(Codemod):
+    """The codemod; see the module's docstring."""
+
+    id = "trace-scalars"
+    summary = "Python numbers that vary enter compiled functions as arrays, not as constants"
+    examples: ClassVar[Sequence[Example]] = (
+        Rewrites(
+            _STEP + "def run(x: jax.Array, n: int):\n    for i in range(n):\n        x = step(x, i)\n    return x\n",
+            _STEP
+            + "def run(x: jax.Array, n: int):\n    for i in range(n):\n        x = step(x, jnp.asarray(i))\n"
+            + "    return x\n",
+        ),
+        Rewrites(
+            _HEAD
+            + """\
+@jax.jit(static_argnames=("rate", "n"))
+def update(x, rate, n):
+    return jnp.tile(x, n) * rate
+
+
+def run(x: jax.Array):
+    return [update(x, 0.1 * i, 2) for i in range(9)]
+""",
+            _HEAD
+            + """\
+@jax.jit(static_argnames=("n",))
+def update(x, rate, n):
+    return jnp.tile(x, n) * rate
+
+
+def run(x: jax.Array):
+    return [update(x, 0.1 * i, 2) for i in range(9)]
+""",
+        ),
+        Leaves(
+            _HEAD
+            + "@jax.jit\ndef step(x, t):\n    return x * t\n\n\ndef run(x: jax.Array):\n"
+            + "    return [step(x, i) for i in range(9)]\n"
+        ),
+        Refuses(
+            _HEAD
+            + "@eqx.filter_jit\ndef head(x, n):\n    return x[:n].sum()\n\n\ndef run(x: jax.Array):\n"
+            + "    return [head(x, i) for i in range(9)]\n",
+            "scalar-needed-as-python",
+        ),
+        Refuses(
+            _HEAD
+            + "@eqx.filter_jit\ndef corrected(x, t):\n    return x / (1.0 - 0.999**t)\n\n\ndef run(x: jax.Array):\n"
+            + "    return [corrected(x, i + 1) for i in range(9)]\n",
+            "host-arithmetic",
+        ),
+    )
+
+    def find(self, document: Document, project: Project) -> Iterator[Finding]:
+        effects, contexts = analyses(project)
+        module = project.module(document)
+        found: list[Finding] = []
+        for node in ast.walk(document.tree):
+            if isinstance(node, ast.Call):
+                found += self._of_call(node, module, effects, contexts)
+        for options in static_options(module, effects.inference):
+            found += self._of_options(options, effects)
+        yield from sorted(found, key=lambda f: (f.site.line, f.site.column))
+
+    # -- arguments of calls ------------------------------------------------------------------------------------------
+
+    def _of_call(
+        self, call: ast.Call, module: SourceModule, effects: Effects, contexts: Contexts
+    ) -> Iterator[Finding]:
+        infer = effects.inference
+        jit, function = jitted_target(infer.kind(call.func, module), infer)
+        around = function_around(call, module)
+        if jit is None or function is None or (around is not None and contexts.of(around) == {"traced"}):
+            return
+        symbol = around.name if around is not None else "<module>"
+        site = module.document.site(call, symbol)
+        values = [a for a in (*call.args, *[k.value for k in call.keywords]) if not isinstance(a, ast.Starred)]
+        for value in values:
+            why = growing(value, module, infer)
+            if why is not None:
+                what = f"`{ast.unparse(call.func)}` is compiled anew at every call, because {why}"
+                todo = "pad to a few sizes, with a mask, or pass one array of a fixed size"
+                yield Refusal(self.id, site, "growing-shape", f"{what}; {todo} (line {call.lineno})")
+                return
+        if jit != "equinox.filter_jit":
+            return
+        numbers = [v for v in values if Numeric(infer).is_number(v, module)]
+        varying = [(v, why) for v in numbers if (why := Varying(infer).why(v, module)) is not None]
+        if varying:
+            yield self._wrapped(call, function, varying, _Place(module, effects, symbol))
+
+    def _wrapped(
+        self, call: ast.Call, function: Function, varying: Sequence[tuple[ast.expr, str]], place: _Place
+    ) -> Finding:
+        module, effects = place.module, place.effects
+        document, infer = module.document, effects.inference
+        site = document.site(call, place.symbol)
+        traced = frozenset(
+            p.arg for p in function.parameters
+            if (given := argument(function, call, p.arg)) is not None and is_device(infer.kind(given, module))
+        )  # fmt: skip
+        rounded = False
+        causes = ", ".join(f"`{ast.unparse(v)}` ({why})" for v, why in varying)
+        for value, _ in varying:
+            name = next((p.arg for p in function.parameters if argument(function, call, p.arg) is value), None)
+            if name is None or name in _extras(function):
+                what = f"it cannot be told which parameter of `{function.name}` gets `{ast.unparse(value)}`"
+                return Refusal(self.id, site, "unresolved-callee", f"{what} (line {call.lineno})")
+            needs = Scalars(effects).needs_of_parameter(function, name, infer.kind(value, module), traced)
+            hard = [n for n in needs if not n.rounded]
+            if hard:
+                return self._needed(site, function, value, hard[0], causes)
+            rounded = rounded or bool(needs)
+        imports = Imports(module)
+        try:
+            asarray = imports.refer("jax.numpy.asarray")
+        except NameTaken as taken:
+            return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
+        edits = []
+        for value, _ in varying:
+            if not is_exact(document, value):
+                what = f"`{ast.unparse(value)}` cannot be edited where it stands"
+                return Refusal(self.id, site, "unparsable", f"{what} (line {value.lineno})")
+            start, end = document.span(value)
+            edits.append(Edit(start, end, f"{asarray}({document.text(value)})"))
+        local = module.scope_of(call).find(asarray.partition(".")[0])
+        if local is not None and local.parent is not None:
+            return Refusal(self.id, site, "rebound-global", f"`{asarray}` means something else here")
+        message = f"`{function.name}` compiles again for every new {causes}; traced, it compiles once"
+        variant = Variant("traced", (*imports.edits(), *edits))
+        try:
+            compose(document, variant.edits)
+        except EditConflict as conflict:
+            return Refusal(self.id, site, "unparsable", f"the text cannot be edited safely: {conflict}")
+        return Patch(self.id, site, message, (variant,), (_ROUNDED,) if rounded else ())
+
+    def _needed(self, site, function: Function, value: ast.expr, need: Need, causes: str) -> Refusal:  # type: ignore[no-untyped-def]
+        what = f"`{function.name}` compiles again for every new {causes}, but `{ast.unparse(value)}` must stay a number"
+        todo = "compute that on the host and pass the result" if need.reason == "host-arithmetic" else ""
+        return Refusal(self.id, site, need.reason, f"{what}: {need.where}{f'; {todo}' if todo else ''}")
+
+    # -- static arguments --------------------------------------------------------------------------------------------
+
+    def _of_options(self, options: StaticOptions, effects: Effects) -> Iterator[Finding]:
+        module, function, infer = options.module, options.function, effects.inference
+        site = module.document.site(options.holder, function.name)
+        sites = infer.call_sites(function)
+        static = options.names()
+        first = function.parameters[0].arg if function.parameters else ""
+        if function.owner is not None and not is_static(function) and first in static:
+            yield from self._hashed_self(options, effects)
+            return
+        leaving: list[str] = []
+        causes: list[str] = []
+        rounded = False
+        for name in static:
+            given = [(m, v) for m, c in sites if (v := argument(function, c, name)) is not None]
+            numbers = [(m, v) for m, v in given if Numeric(infer).is_number(v, m)]
+            why = next((w for m, v in numbers if (w := Varying(infer).why(v, m)) is not None), None)
+            if why is None:
+                continue
+            other = next((v for m, v in given if (m, v) not in numbers), None)
+            if other is not None or infer.project.escapes(function.name.rpartition(".")[2]):
+                what = f"`{name}` is static and varies ({why}), but"
+                rest = f"`{ast.unparse(other)}` is passed too" if other is not None else "not every call is seen"
+                yield Refusal(self.id, site, "varying-static", f"{what} {rest} (line {site.line})")
+                return
+            kind = infer.kind(given[0][1], given[0][0])
+            traced = self._traced(function, sites, static, effects)
+            needs = Scalars(effects).needs_of_parameter(function, name, kind, traced)
+            hard = [n for n in needs if not n.rounded]
+            if hard:
+                what = f"`{function.name}` compiles again for every new `{name}` ({why}), which must stay static"
+                yield Refusal(self.id, site, hard[0].reason, f"{what}: {hard[0].where}")
+                continue
+            rounded = rounded or bool(needs)
+            leaving.append(name)
+            causes.append(f"`{name}` ({why})")
+        if leaving:
+            message = f"`{function.name}` compiles again for every new {', '.join(causes)}; traced, it compiles once"
+            variant = Variant("traced", tuple(_without(options, leaving)))
+            yield Patch(self.id, site, message, (variant,), (_ROUNDED,) if rounded else ())
+
+    def _traced(
+        self, function: Function, sites: Sequence[tuple[SourceModule, ast.Call]], static: object, effects: Effects
+    ) -> frozenset[str]:
+        assert isinstance(static, dict)
+        found = set()
+        for parameter in function.parameters:
+            given = [(m, argument(function, c, parameter.arg)) for m, c in sites]
+            known = all(v is not None and is_device(effects.inference.kind(v, m)) for m, v in given)
+            if given and known and parameter.arg not in static:
+                found.add(parameter.arg)
+        return frozenset(found)
+
+    def _hashed_self(self, options: StaticOptions, effects: Effects) -> Iterator[Finding]:
+        """A jitted method with a static self: compiled anew for every object, and blind to what changes on it."""
+        function = options.function
+        owner = function.owner
+        assert owner is not None
+        own = function.parameters[0].arg
+        reads = [n for n in ast.walk(function.node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
+                 and n.value.id == own and n.attr in effects.frozen.changed_names]  # fmt: skip
+        what = f"`{own}` is static, so `{function.name}` compiles again for every object of {owner.node.name}"
+        if reads:
+            what += f", and never sees that `{ast.unparse(reads[0])}` changes (line {reads[0].lineno})"
+        todo = "pass what it reads to a function of the module level"
+        site = options.module.document.site(options.holder, function.name)
+        yield Refusal(self.id, site, "mutable-self", f"{what}; {todo}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """Where a call stands, and what is known of the project."""
+
+    module: SourceModule
+    effects: Effects
+    symbol: str
+
+
+def _extras(function: Function) -> set[str]:
+    a = function.node.args
+    return {x.arg for x in (a.vararg, a.kwarg) if x is not None}
+
+
+def _without(options: StaticOptions, leaving: Sequence[str]) -> Iterator[Edit]:
+    """The edits that take parameters out of the static ones."""
+    document = options.module.document
+    gone: list[ast.keyword] = []
+    for keyword in options.keywords:
+        listed = entries(keyword)
+        positions = {options.index_of(n) for n in leaving if not _is_keyword_only(options, n)}
+        count = len(options.function.node.args.posonlyargs) + len(options.function.node.args.args)
+        kept = [e for e in listed if e not in leaving and not (isinstance(e, int) and e % count in positions)]
+        if kept == listed:
+            continue
+        if kept:
+            texts = [f'"{e}"' if isinstance(e, str) else str(e) for e in kept]
+            start, end = document.span(keyword.value)
+            yield Edit(start, end, f"({', '.join(texts)}{',' if len(texts) == 1 else ''})")
+        else:
+            gone.append(keyword)
+    if gone:
+        yield _without_keywords(options, gone)
+
+
+def _is_keyword_only(options: StaticOptions, name: str) -> bool:
+    return any(p.arg == name for p in options.function.node.args.kwonlyargs)
+
+
+def _without_keywords(options: StaticOptions, gone: Sequence[ast.keyword]) -> Edit:
+    """The call that holds the options, without some of them; a `partial` of nothing but `jax.jit` is `jax.jit`."""
+    document, holder = options.module.document, options.holder
+    kept = [*[document.text(a) for a in holder.args],
+            *[f"{k.arg}={document.text(k.value)}" for k in holder.keywords if k not in gone]]  # fmt: skip
+    decorates = isinstance(options.function.node, ast.FunctionDef) and holder in options.function.node.decorator_list
+    if decorates and len(kept) <= 1:
+        text = kept[0] if kept else document.text(holder.func)
+    else:
+        text = f"{document.text(holder.func)}({', '.join(kept)})"
+    return Edit(*document.span(holder), text)

@@ -1,0 +1,136 @@
+"""Names and attributes of a block: what it binds, which reads see what it has bound, and what is read afterwards."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from jitmod.analysis.blocks import Block
+from jitmod.analysis.boundaries import loop_around
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.loops import Unplannable
+from jitmod.source.project import SourceModule
+
+_DYNAMIC = ("locals", "exec", "eval", "vars")
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """`bound`: paths (`loss`, `self.params`) that the block binds, in order; `internal`: names whose value is its own.
+
+    `accesses`: every mention of an attribute that it binds; `whole`: items that are taken outside; `live`: what is
+    read after it.
+    """
+
+    bound: tuple[str, ...]
+    internal: frozenset[ast.AST]
+    accesses: dict[str, list[ast.Attribute]]
+    whole: frozenset[ast.AST]
+    live: tuple[str, ...]
+
+
+def flow_of(block: Block, infer: Inference) -> Flow:
+    """Raises `Unplannable` where a name cannot be followed."""
+    bound: list[str] = []
+    internal: set[ast.AST] = set()
+    accesses: dict[str, list[ast.Attribute]] = {}
+    for statement in block.statements:
+        value = getattr(statement, "value", None)
+        _note_reads(value, bound, internal, accesses)
+        if isinstance(statement, ast.AugAssign):
+            _note_reads(ast.Name(id=getattr(statement.target, "id", ""), ctx=ast.Load()), bound, internal, accesses)
+            if getattr(statement.target, "id", "") in bound:
+                internal.add(statement.target)
+        for target in _targets(statement):
+            path = ast.unparse(target)
+            if isinstance(target, ast.Attribute):
+                accesses.setdefault(path, []).append(target)
+                internal |= {n for n in ast.walk(target) if isinstance(n, ast.Name)}
+                if infer.classes.is_property(target, block.module):
+                    raise Unplannable("mutable-self", target, f"assigning `{path}` runs a setter")
+            if path not in bound:
+                bound.append(path)
+    for tail in block.tails:
+        _note_reads(tail, bound, internal, accesses)
+    whole = frozenset(_items(block, internal))
+    return Flow(tuple(bound), frozenset(internal), accesses, whole, tuple(_live(block, bound)))
+
+
+def _targets(statement: ast.stmt) -> list[ast.Name | ast.Attribute]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return [n for t in targets if t is not None for n in ast.walk(t)
+            if isinstance(n, ast.Name | ast.Attribute) and isinstance(n.ctx, ast.Store)]  # fmt: skip
+
+
+def _note_reads(
+    root: ast.AST | None, bound: list[str], internal: set[ast.AST], accesses: dict[str, list[ast.Attribute]]
+) -> None:
+    for node in ast.walk(root) if root is not None else ():
+        if isinstance(node, ast.Name) and node.id in bound:
+            internal.add(node)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            path = ast.unparse(node)
+            accesses.setdefault(path, []).append(node)
+            if path in bound:
+                internal |= {n for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def _items(block: Block, internal: set[ast.AST]) -> list[ast.AST]:
+    """Subscripts that read nothing of the block's own: they are evaluated before, as the user's code did."""
+    found: list[ast.AST] = []
+    for part in block.parts:
+        todo: list[ast.AST] = [part]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+                inside = list(ast.walk(node))
+                calls = any(isinstance(n, ast.Call | ast.Lambda) and not _is_length(n) for n in inside)
+                if not calls and not any(n in internal for n in inside):
+                    found.append(node)
+                    continue
+            if not isinstance(node, ast.Lambda):
+                todo += ast.iter_child_nodes(node)
+    return found
+
+
+def _is_length(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
+
+
+def _live(block: Block, bound: list[str]) -> list[str]:
+    """What the block binds and something else reads: after it, in the next round of a loop, or from outside."""
+    module, function = block.module, block.function
+    own = {n for part in block.parts for n in ast.walk(part)}
+    live: list[str] = []
+    for path in bound:
+        if "." in path:
+            live.append(path)  # an attribute outlives the call
+            continue
+        if any(path in s.rebinds for s in module.scopes.values()):
+            raise Unplannable("dynamic-scope", block.anchor, f"`{path}` is global or nonlocal")
+        reads = [n for n in ast.walk(function.node) if isinstance(n, ast.Name) and n.id == path]
+        outside = [n for n in reads if n not in own and not isinstance(n.ctx, ast.Store)]
+        outside += [n for n in reads if n not in own and isinstance(module.parents[n], ast.AugAssign)]
+        carried = loop_around(block.anchor, module) is not None and _is_read_first(path, block)
+        if outside or carried:
+            live.append(path)
+    return live
+
+
+def _is_read_first(path: str, block: Block) -> bool:
+    """Whether the block reads a name before it binds it: the next round sees what this one leaves."""
+    for statement in block.statements:
+        value = getattr(statement, "value", None)
+        reads = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)} if value is not None else set()
+        if path in reads or (isinstance(statement, ast.AugAssign) and ast.unparse(statement.target) == path):
+            return True
+        if path in {ast.unparse(t) for t in _targets(statement)}:
+            return False
+    return False
+
+
+def own_scope_only(block: Block, module: SourceModule) -> None:
+    """Raises where the function looks its own names up in ways that cannot be followed."""
+    for node in ast.walk(block.function.node):
+        if isinstance(node, ast.Name) and node.id in _DYNAMIC and isinstance(node.ctx, ast.Load):
+            raise Unplannable("dynamic-scope", node, f"`{node.id}` sees every name of the function")

@@ -1,0 +1,59 @@
+"""Values that are arrays, Modules, or pytrees of them, whichever way they were made: where one kind cannot say so."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.reaching import reaching
+from jitmod.analysis.values import UNKNOWN, Device, Instance, Kind, is_device, unpacked
+from jitmod.source.project import Class, SourceModule
+
+
+def settled(expr: ast.expr, module: SourceModule, infer: Inference) -> Kind:
+    """The kind of `expr`; where it is unknown because its values differ, what all of them have in common.
+
+    A weight that starts as a dict of arrays and comes back from an optimiser is a pytree of arrays; a model that is
+    updated is still a model.
+    """
+    kind = infer.kind(expr, module)
+    if kind != UNKNOWN:
+        return kind
+    kinds = list(_each(expr, module, infer))
+    if not kinds:
+        return UNKNOWN
+    if all(is_device(k) for k in kinds):
+        return Device()
+    modules = [k for k in kinds if isinstance(k, Instance) and infer.classes.is_module(k.cls)]
+    if modules and all(is_device(k) or k == modules[0] for k in kinds):
+        return modules[0]
+    return UNKNOWN
+
+
+def _each(expr: ast.expr, module: SourceModule, infer: Inference) -> Iterator[Kind]:
+    match expr:
+        case ast.Name(id=name):
+            scope = infer.scope_binding(name, expr, module)
+            if infer.comprehension_binding(name, expr, module) is None and scope is not None:
+                for binding in reaching(name, expr, scope):
+                    yield infer.bound(binding, module)
+        case ast.Attribute(value=value, attr=attr):
+            holder = infer.kind(value, module)
+            if isinstance(holder, Instance) and isinstance(holder.cls, Class):
+                for where, given, path in infer.classes.field_values(holder.cls, attr):
+                    yield unpacked(infer.kind(given, where), path)
+                yield from _from_outside(attr, holder.cls, infer)
+
+
+def _from_outside(attr: str, cls: Class, infer: Inference) -> Iterator[Kind]:
+    """What code outside of the class assigns to an attribute of that name."""
+    for module in infer.project.by_path.values():
+        for node in ast.walk(module.document.tree):
+            match node:
+                case ast.Assign(targets=targets, value=value):
+                    for target in targets:
+                        if isinstance(target, ast.Attribute) and target.attr == attr:
+                            function = module.functions.get(module.scope_of(node).node)
+                            if function is None or function.owner is not cls:
+                                yield infer.kind(value, module)

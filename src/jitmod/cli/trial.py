@@ -1,0 +1,154 @@
+"""`jitmod trial`: an A/B trial of two revisions or two folders, whoever wrote the change."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jitmod.cli.options import ConfigFile, Quiet
+from jitmod.cli.session import UsageError, failing_clearly, jitmod_version
+
+if TYPE_CHECKING:
+    from jitmod.source.config import Workload
+
+
+class Printed(StrEnum):
+    """How the result of one trial is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Reference(StrEnum):
+    """What both arms are compared with."""
+
+    BASELINE = "baseline"
+    FLOAT64 = "float64"
+
+
+def trial(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="The baseline: a revision, or a folder.")],
+    candidate: Annotated[
+        str, typer.Argument(metavar="CANDIDATE", help="The change: a revision, a folder, or '.', the working tree.")
+    ] = ".",
+    workload: Annotated[
+        list[str] | None,
+        typer.Option("--workload", metavar="FILE.py:FUNCTION", help="What is run; may be given several times."),
+    ] = None,
+    setup: Annotated[
+        str | None, typer.Option("--setup", metavar="FILE.py:FUNCTION", help="Makes the arguments of the workload.")
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", metavar="FILE.py:FUNCTION", help="A number of the output that decides about values."),
+    ] = None,
+    metric_tolerance: Annotated[
+        float | None, typer.Option("--metric-tolerance", min=0.0, help="How far it may move, relatively.")
+    ] = None,
+    reference: Annotated[
+        Reference, typer.Option("--reference", help="float64: judge both arms by their distance from double precision.")
+    ] = Reference.BASELINE,
+    require_gpu: Annotated[bool, typer.Option("--require-gpu", help="A trial on a CPU proves nothing.")] = False,
+    min_speedup: Annotated[
+        float | None, typer.Option("--min-speedup", min=0.0, help="The warm speedup that is asked for.")
+    ] = None,
+    budget: Annotated[float, typer.Option("--budget", min=1.0, help="Seconds that the trial may take.")] = 600.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of generators, of the order of samples.")] = 0,
+    python: Annotated[
+        Path | None, typer.Option("--python", metavar="PATH", help="The interpreter that has the project's jax.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the evidence document here as well.")
+    ] = None,
+    config: ConfigFile = None,
+    format: Annotated[Printed, typer.Option("--format", help="How to print the result.")] = Printed.TEXT,
+    quiet: Quiet = False,
+) -> None:
+    """Run a workload against two versions of a project and judge whether the second is right, and faster.
+
+    Exit code 0: accepted; 1: rejected, unproven, inconclusive or crashed; 2: the trial could not be made.
+    """
+    with failing_clearly():
+        from jitmod.delivery.sides import open_sides, project_of
+        from jitmod.model import Status
+        from jitmod.report import evidence
+        from jitmod.source import config as configuration
+        from jitmod.trial.trial import try_workloads
+
+        here = Path.cwd()
+        root = project_of(base, here)
+        configured = configuration.load(root, config)
+        settings = configured.gate if min_speedup is None else replace(configured.gate, min_speedup=min_speedup)
+        workloads = _workloads(workload, setup, metric, metric_tolerance, root) or list(configured.workloads)
+        if not workloads:
+            raise UsageError("what is to be run? pass --workload FILE.py:function, or add [[tool.jitmod.workloads]]")
+        interpreter = _interpreter(python)
+        with open_sides(base, candidate, here) as sides:
+            if not sides.candidate:
+                raise UsageError(f"{base} and {candidate} hold the same Python files: there is nothing to try")
+            result = try_workloads(
+                workloads,
+                sides.candidate,
+                code_root=sides.code_root,
+                user_root=sides.user_root,
+                settings=settings,
+                python=interpreter,
+                base_commit=sides.base_commit,
+                budget=budget,
+                seed=seed,
+                require_gpu=require_gpu,
+                reference=reference.value,
+            )
+        text = evidence.render(result.verdict, result.evidence, jitmod_version())
+        if output is not None:
+            output.write_text(text, encoding="utf-8")
+        if format is Printed.JSON:
+            typer.echo(text, nl=False)
+        else:
+            for line in list(evidence.lines(result.verdict, result.evidence, sides.unseen))[: 1 if quiet else None]:
+                typer.echo(line)
+        raise typer.Exit(int(result.verdict.status is not Status.ACCEPTED))
+
+
+def _workloads(
+    texts: list[str] | None, setup: str | None, metric: str | None, tolerance: float | None, root: Path
+) -> list[Workload]:
+    from jitmod.source.config import Workload, check_target
+
+    if not texts:
+        if setup or metric:
+            raise UsageError("--setup and --metric go with --workload")
+        return []
+    targets = {}
+    for option, text in [("--workload", t) for t in texts] + [("--setup", setup), ("--metric", metric)]:
+        if text is not None:
+            check_target(text, f"{option} {text}")
+            targets[text] = _from_root(text, root)
+    made = setup and targets[setup]
+    judged = metric and targets[metric]
+    return [Workload(text, targets[text], made, judged, tolerance) for text in texts]
+
+
+def _from_root(target: str, root: Path) -> str:
+    """A target is written from the current folder, as paths on a command line are, or from the project's root."""
+    file, _, function = target.rpartition(":")
+    here = Path(file).resolve()
+    if here.is_file() and here.is_relative_to(root):
+        return f"{here.relative_to(root).as_posix()}:{function}"
+    return target
+
+
+def _interpreter(python: Path | None) -> Path:
+    if python is None:
+        return Path(sys.executable)
+    found = shutil.which(os.fspath(python))
+    if found is None:
+        raise UsageError(f"--python: no such program: {python}")
+    return Path(found).absolute()  # not resolved: a virtual environment's python is a link, and its place matters

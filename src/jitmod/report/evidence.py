@@ -1,0 +1,49 @@
+"""The evidence document of one trial, and the same in words. Its schema is published in docs/schema/evidence.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jitmod.delivery.figures import comparison, describe, knobs, one_line, parity
+from jitmod.model import Verdict
+from jitmod.report.json import plain
+
+
+def document(verdict: Verdict, evidence: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """What `jitmod trial --format json` prints: the verdict first, then what it rests on."""
+    return {
+        "schema_version": evidence.get("schema_version", 1),
+        "jitmod": version,
+        "verdict": str(verdict.status),
+        "test": verdict.test,
+        "why": one_line(verdict.why),
+        "device": verdict.device,
+        "speedup": plain(verdict.speedup),
+        "speedup_ci": plain(verdict.speedup_ci),
+        "cold": plain(verdict.cold),
+        "compiles": plain(verdict.compiles),
+        "parity": plain(verdict.parity),
+        "memory": plain(verdict.memory),
+        "knobs": plain(verdict.knobs),
+        "digest": verdict.evidence_digest,
+        "evidence": plain(evidence),
+    }
+
+
+def render(verdict: Verdict, evidence: Mapping[str, Any], version: str) -> str:
+    return json.dumps(document(verdict, evidence, version), indent=2, allow_nan=False) + "\n"
+
+
+def lines(verdict: Verdict, evidence: Mapping[str, Any], unseen: Sequence[str]) -> Iterator[str]:
+    """The verdict and its figures for people."""
+    yield describe(verdict)
+    for what, baseline, candidate, remark in comparison(verdict, evidence):
+        yield f"  {what:<10} {baseline:>10} -> {candidate:<10} {remark}".rstrip()
+    for label, said in (("parity", parity(verdict)), ("knobs", knobs(verdict)), ("device", verdict.device or "")):
+        if said:
+            yield f"  {label:<10} {one_line(said)}"
+    if unseen:
+        named = ", ".join(one_line(path) for path in unseen[:3]) + (" ..." if len(unseen) > 3 else "")
+        yield f"  note       files that are no Python are the working tree's in both arms: {named}"

@@ -1,0 +1,254 @@
+"""From a pure block of eager code to a compiled function at the module level, and its call in the block's place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jitmod.analysis.blocks import Block
+from jitmod.analysis.captures import Captures, Capturing, How
+from jitmod.analysis.effects import Effects
+from jitmod.analysis.flow import Flow, flow_of, own_scope_only
+from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.methods import MethodPlan, method_uses, plan_methods
+from jitmod.analysis.shapes import growing
+from jitmod.analysis.stable import block_of
+from jitmod.analysis.varying import Varying
+from jitmod.model import Edit
+from jitmod.rewrite.imports import Imports
+from jitmod.rewrite.lifted import Lifting, at_module_level, body_lines, decorator, margin
+from jitmod.rewrite.methods import MovedMethods
+from jitmod.rewrite.names import Namer, for_expression, snake
+from jitmod.rewrite.place import before_top_level
+from jitmod.rewrite.spliced import adding_arguments, replacing, text_with
+from jitmod.rewrite.text import reindent
+from jitmod.source.document import Document
+from jitmod.source.project import Function, SourceModule
+
+
+@dataclass(eq=False)
+class Extraction:
+    """One block on its way to a function of its own."""
+
+    block: Block
+    effects: Effects
+    namer: Namer
+    name: str = ""
+    _local: dict[str, str] = field(default_factory=dict)  # attributes that the block binds: their names inside
+
+    @property
+    def module(self) -> SourceModule:
+        return self.block.module
+
+    @property
+    def document(self) -> Document:
+        return self.block.module.document
+
+    def edits(self) -> tuple[Edit, ...]:
+        """Raises `Unplannable` and `NameTaken`."""
+        block = self.block
+        own_scope_only(block, self.module)
+        flow = flow_of(block, self.effects.inference)
+        uses = [u for part in block.parts for u in method_uses(part, self.module, self.effects)]
+        plans = plan_methods([function for _, _, function in uses], self.effects)
+        receivers = {n for node, _, _ in uses for n in ast.walk(node) if isinstance(n, ast.Name)}
+        capturing = Capturing(
+            self.module, block.function, self.effects, None, internal=flow.internal | receivers, whole=flow.whole
+        )
+        capturing.gather(list(block.parts))
+        for node, _, function in uses:
+            self._read_by(node, plans[function], plans, capturing)
+        captures = capturing.judged()
+        self._check(captures)
+        imports = Imports(self.module)
+        mentioned = frozenset(n.id for p in block.parts for n in ast.walk(p) if isinstance(n, ast.Name))
+        lifting = Lifting(self.module, captures, imports, self.namer, True, mentioned | set(flow.bound))
+        self._name_attributes(flow, lifting)
+        self.name = self.namer.fresh(self._wish())
+        inside = [*lifting.edits(), *self._attribute_edits(flow, captures), *self._constant_edits(lifting)]
+        methods, called = self._methods(uses, plans, lifting)
+        inside += called
+        definition, user = self._texts(flow, lifting, inside)
+        gone = [lifting.without(constant.statement) for constant in captures.constants]
+        for constant in captures.constants:
+            if block_of(constant.statement, self.module) == [constant.statement]:
+                raise Unplannable("unparsable", constant.statement, "nothing would be left in the block")
+        reads = [e for e in self._constant_edits(lifting) if not any(_covers(u, e) for u in (*user, *gone))]
+        place = before_top_level(block.anchor, self.module)
+        groups = [lifting.constant_lines(), *methods.definitions(), definition]
+        inserted = at_module_level(self.document, place, *groups)
+        return (*imports.edits(), inserted, *user, *gone, *reads, *methods.edits())
+
+    def _read_by(
+        self, node: ast.Attribute, plan: MethodPlan, plans: dict[Function, MethodPlan], capturing: Capturing
+    ) -> None:
+        """Let the block read what a method of its reads of the object. Raises `Unplannable`."""
+        if not isinstance(node.value, ast.Name) or plan.function.module is not self.module:
+            raise Unplannable("mutable-self", node, f"`{ast.unparse(node)}` is a method of another file or object")
+        for attribute in plan.attributes:
+            reads = [r for p in plans.values() for r in p.reads if r.attr == attribute]
+            capturing.read_elsewhere(f"{node.value.id}.{attribute}", reads)
+
+    def _methods(
+        self, uses: Sequence[tuple[ast.Attribute, ast.Call, Function]], plans: dict[Function, MethodPlan],
+        lifting: Lifting,
+    ) -> tuple[MovedMethods, list[Edit]]:  # fmt: skip
+        """The methods that become functions, and the edits of their calls in the block."""
+        parameters = {a: lifting.names[f"{node.value.id}.{a}"] for node, _, f in uses  # type: ignore[attr-defined]
+                      for a in plans[f].attributes}  # fmt: skip
+        moved = MovedMethods.of(plans, parameters, self.namer, self.effects)
+        edits = []
+        for node, call, function in uses:
+            edits.append(replacing(self.document, node, moved.names[function]))
+            added = adding_arguments(self.document, call, [parameters[a] for a in plans[function].attributes])
+            edits += [added] if added is not None else []
+        return moved, edits
+
+    # -- whether it may ----------------------------------------------------------------------------------------------
+
+    def _check(self, captures: Captures) -> None:
+        varying = Varying(self.effects.inference)
+        for helper in captures.helpers:
+            raise Unplannable("local-callable", helper, f"the nested function `{helper.name}` is called")
+        for capture in captures.values:
+            read = capture.at
+            why = growing(read, self.module, self.effects.inference)
+            if why is not None:
+                message = f"{why}, so a compiled function would compile at every call; pad to a few sizes, with a mask"
+                raise Unplannable("growing-shape", read, message)
+            if capture.how is How.STATIC:
+                new = varying.why(read, self.module)
+                if new is not None:
+                    message = f"`{capture.path}` is needed as a Python value, and {new}: it would compile every time"
+                    raise Unplannable("varying-static", read, message)
+
+    # -- names -------------------------------------------------------------------------------------------------------
+
+    def _wish(self) -> str:
+        symbol = self.block.function.name.rpartition(".")[2].strip("_")
+        text = ast.unparse(self.block.heavy)
+        learns = any(word in text for word in ("grad", "update")) or len(self.block.statements) > 2
+        return f"_{snake(symbol)}_{'step' if learns else 'forward'}"
+
+    def _name_attributes(self, flow: Flow, lifting: Lifting) -> None:
+        taken = lifting.mentioned | set(lifting.names.values()) | set(self.module.scope.bindings)
+        for path in flow.bound:
+            if "." not in path:
+                continue
+            if path in lifting.names:
+                self._local[path] = lifting.names[path]
+                continue
+            wish = path.rpartition(".")[2].strip("_")
+            name, number = wish, 1
+            while name in taken or name in self._local.values():
+                number += 1
+                name = f"{wish}_{number}"
+            self._local[path] = name
+
+    def _attribute_edits(self, flow: Flow, captures: Captures) -> list[Edit]:
+        """The block's own attributes are local names inside of the function."""
+        done = {read for capture in captures.values for read in capture.reads}
+        return [
+            replacing(self.document, node, self._local[path]) if isinstance(node.ctx, ast.Load)
+            else Edit(*self.document.span(node), self._local[path])
+            for path, nodes in flow.accesses.items() if path in self._local for node in nodes if node not in done
+        ]  # fmt: skip
+
+    def _constant_edits(self, lifting: Lifting) -> list[Edit]:
+        scope = self.block.function.scope
+        found = []
+        for node in ast.walk(self.block.function.node):
+            if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+                continue
+            if node.id in lifting.constants and self.module.scope_of(node).find(node.id) is scope:
+                found.append(replacing(self.document, node, lifting.constants[node.id]))
+        return found
+
+    # -- texts -------------------------------------------------------------------------------------------------------
+
+    def _texts(self, flow: Flow, lifting: Lifting, inside: Sequence[Edit]) -> tuple[list[str], list[Edit]]:
+        document, step = self.document, self._step()
+        single = self._single()
+        if single is not None:
+            text = self._expression(text_with(document, *document.span(single), inside), single)
+            lines = [f"return {text}"]
+            call = self._call(lifting)
+            user = [replacing(document, single, call)]
+        else:
+            lines, user = self._statements(flow, lifting, inside)
+        head = [decorator("equinox.filter_jit", [], lifting.imports)]
+        head.append(f"def {self.name}({', '.join(lifting.parameters())}):")
+        return [*head, *body_lines(lifting.prelude(inside), lines, step)], user
+
+    def _single(self) -> ast.expr | None:
+        """The one expression that moves, where the statement around it stays."""
+        block = self.block
+        if not block.statements:
+            return block.tails[0]
+        plain = isinstance(block.statements[0], ast.Assign | ast.AnnAssign)
+        if len(block.statements) == 1 and not block.tails and plain:
+            value = getattr(block.statements[0], "value", None)
+            return value if isinstance(value, ast.expr) else None
+        return None
+
+    def _statements(self, flow: Flow, lifting: Lifting, inside: Sequence[Edit]) -> tuple[list[str], list[Edit]]:
+        block, document = self.block, self.document
+        first, last = block.statements[0], block.statements[-1]
+        old = margin(document, first)
+        self._check_lines()
+        start = document.span(first)[0]
+        assert last.end_lineno is not None
+        end = document.line_starts[last.end_lineno] if last.end_lineno < len(document.line_starts) else None
+        stop = end if end is not None else len(document.source)
+        text = reindent(text_with(document, start, stop, inside).rstrip("\n"), old, "")
+        lines = text.split("\n")
+        tails: list[tuple[ast.expr, str]] = []
+        for tail in block.tails:
+            name = self.namer.fresh(for_expression(tail))
+            tails.append((tail, name))
+            value = self._expression(text_with(document, *document.span(tail), inside), tail)
+            lines += f"{name} = {value}".split("\n")
+        outs = [self._local.get(p, p) for p in flow.live] + [name for _, name in tails]
+        targets = [*flow.live, *[name for _, name in tails]]
+        if not outs:
+            raise Unplannable("too-small", first, "nothing reads what it computes")
+        lines.append(f"return {', '.join(outs)}")
+        call = f"{', '.join(targets)} = {self._call(lifting)}"
+        user = [Edit(start, stop, f"{call}\n" if end is not None else call)]
+        user += [replacing(document, tail, name) for tail, name in tails]
+        return _merged_return(lines, outs), user
+
+    def _check_lines(self) -> None:
+        """Every statement of the block must have its lines for itself. Raises `Unplannable`."""
+        for statement in self.block.statements:
+            margin(self.document, statement)
+            assert statement.end_lineno is not None
+            rest = self.document.line(statement.end_lineno).encode()[statement.end_col_offset or 0 :].strip()
+            if rest and not rest.startswith(b"#"):
+                raise Unplannable("unparsable", statement, f"line {statement.end_lineno} holds several statements")
+
+    def _call(self, lifting: Lifting) -> str:
+        return f"{self.name}({', '.join(lifting.arguments())})"
+
+    def _expression(self, text: str, node: ast.expr) -> str:
+        if "\n" not in text:
+            return text
+        line = self.document.line(node.lineno)
+        old = line[: len(line) - len(line.lstrip(" \t"))]
+        return f"(\n{self._step()}{reindent(text, old, self._step())}\n)"
+
+    def _step(self) -> str:
+        return "\t" if self.document.line(self.block.anchor.lineno).startswith("\t") else "    "
+
+
+def _covers(outer: Edit, inner: Edit) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
+
+
+def _merged_return(lines: list[str], outs: Sequence[str]) -> list[str]:
+    """`y = f(x)` and `return y` are `return f(x)`."""
+    prefix = f"{', '.join(outs)} = "
+    if len(lines) >= 2 and lines[-2].startswith(prefix) and "  #" not in lines[-2]:
+        return [*lines[:-2], "return " + lines[-2].removeprefix(prefix)]
+    return lines

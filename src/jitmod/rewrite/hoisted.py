@@ -1,0 +1,574 @@
+"""From a creation of a compiled function to edits: one definition at the module level, and calls that pass captures."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jitmod.analysis.boundaries import Creation, jit_of, statement_of
+from jitmod.analysis.captures import Captures, Capturing, How, lasting_hazards
+from jitmod.analysis.effects import Effects
+from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.reaching import reaching
+from jitmod.analysis.stable import block_of, check_name, check_object, region
+from jitmod.analysis.values import Instance, Transformed, is_device
+from jitmod.model import Edit
+from jitmod.rewrite.imports import Imports
+from jitmod.rewrite.lifted import (
+    Lifting,
+    at_module_level,
+    body_lines,
+    decorator,
+    first_line,
+    margin,
+    removed,
+)
+from jitmod.rewrite.names import Namer, for_expression, snake
+from jitmod.rewrite.place import before_top_level
+from jitmod.rewrite.spliced import adding_arguments, adding_parameters, replacing, text_with
+from jitmod.rewrite.text import reindent
+from jitmod.source.document import Document
+from jitmod.source.project import Function, SourceModule
+from jitmod.source.signatures import argument
+
+_KEPT_OPTIONS = frozenset(
+    {"static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "donate", "inline", "keep_unused"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Uses:
+    """How a compiled function is used: the names that are read, and the calls. `escapes`: some read is no call."""
+
+    reads: tuple[ast.expr, ...]
+    calls: tuple[ast.Call, ...]
+
+    @property
+    def escapes(self) -> bool:
+        return len(self.calls) < len(self.reads)
+
+
+def uses_of(creation: Creation) -> Uses:
+    """Every use of what a creation makes. Raises `Unplannable` where a use may see another value of the name."""
+    module, node = creation.module, creation.node
+    if creation.is_eager:
+        return Uses((), ())
+    if creation.name is None or (isinstance(node, ast.Call) and isinstance(creation.statement, ast.AnnAssign)):
+        assert isinstance(node, ast.expr)
+        parent = module.parents[node]
+        return Uses((node,), (parent,) if isinstance(parent, ast.Call) and parent.func is node else ())
+    scope = module.scope_of(creation.statement)
+    if any(creation.name in s.rebinds for s in module.scopes.values() if s is not scope):
+        raise Unplannable("late-binding", node, f"`{creation.name}` is rebound by a nested function")
+    reads: list[ast.expr] = []
+    for name in ast.walk(scope.node):
+        if isinstance(name, ast.Name) and name.id == creation.name and isinstance(name.ctx, ast.Load):
+            if module.scope_of(name).find(name.id) is not scope:
+                continue
+            found = reaching(name.id, name, scope)
+            if any(b.node is creation.statement for b in found):
+                if len(found) > 1:
+                    raise Unplannable("late-binding", name, f"`{name.id}` may be another function here")
+                reads.append(name)
+    calls = [p for r in reads if isinstance(p := module.parents[r], ast.Call) and p.func is r]
+    return Uses(tuple(reads), tuple(calls))
+
+
+@dataclass(eq=False)
+class Hoisting:
+    """One creation on its way to the module level."""
+
+    creation: Creation
+    effects: Effects
+    namer: Namer
+    name: str = ""
+
+    @property
+    def module(self) -> SourceModule:
+        return self.creation.module
+
+    @property
+    def document(self) -> Document:
+        return self.creation.module.document
+
+    def edits(self) -> tuple[Edit, ...]:
+        """Raises `Unplannable` and `NameTaken`."""
+        creation = self.creation
+        uses = uses_of(creation)
+        inner = self._inner()
+        entry = self.module.functions.get(inner) if inner is not None else None
+        own = frozenset({creation.name} if creation.name else ())
+        traced = self._traced(entry, uses)
+        capturing = Capturing(self.module, creation.function, self.effects, entry, own, traced=traced)
+        parts = self._parts(inner)
+        capturing.gather(parts)
+        self._check_defaults(inner)
+        self._check_use(uses, capturing, inner)
+        captures = capturing.judged()
+        self._check_hazards(entry, captures, parts)
+        filtered = self._is_filtered(captures, uses)
+        self._check_options(captures, filtered)
+        imports = Imports(self.module)
+        mentioned = frozenset(n.id for p in parts for n in ast.walk(p) if isinstance(n, ast.Name))
+        lifting = Lifting(self.module, captures, imports, self.namer, filtered, mentioned)
+        jit = "equinox.filter_jit" if filtered else "jax.jit"
+        self.name = self._fresh_name(inner)
+        inside = [*lifting.edits(), *self._constant_edits(lifting)]
+        if isinstance(inner, ast.FunctionDef):
+            lines, user = self._moved_def(inner, lifting, uses, jit, inside)
+        elif isinstance(inner, ast.Lambda):
+            lines, user = self._moved_lambda(inner, lifting, uses, jit, inside)
+        else:
+            lines, user = self._wrapped(lifting, uses, jit, inside)
+        user += [lifting.without(helper) for helper in captures.helpers]
+        user += [lifting.without(constant.statement) for constant in captures.constants]
+        self._check_left([*captures.helpers, *[c.statement for c in captures.constants]])
+        gone = [e for e in user if not e.text and e.end > e.start]
+        kept = [e for e in inside if not any(g.start <= e.start and e.end <= g.end for g in gone)]
+        outer = [e for e in kept if not self._is_moved(e, parts)] + [e for e in user if e not in kept]
+        place = before_top_level(creation.statement, self.module)
+        return (*imports.edits(), at_module_level(self.document, place, lifting.constant_lines(), lines), *outer)
+
+    # -- what moves --------------------------------------------------------------------------------------------------
+
+    def _inner(self) -> ast.FunctionDef | ast.Lambda | None:
+        """The nested function or lambda that is compiled as such; None where it is wrapped in something."""
+        wrapped = self.creation.wrapped
+        if self.creation.is_eager:
+            return None
+        if isinstance(wrapped, ast.FunctionDef | ast.Lambda):
+            return wrapped
+        scope = self.module.scope_of(self.creation.node)
+        if isinstance(wrapped, ast.Name) and scope.find(wrapped.id) is scope and scope.is_function:
+            bindings = scope.bindings[wrapped.id]
+            reads = [n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and n.id == wrapped.id]
+            node = bindings[0].node
+            if len(bindings) == 1 and isinstance(node, ast.FunctionDef) and len(reads) == 1 and not node.decorator_list:
+                return node
+        return None
+
+    def _parts(self, inner: ast.FunctionDef | ast.Lambda | None) -> list[ast.AST]:
+        creation = self.creation
+        if inner is not None:
+            return [inner]
+        if creation.is_eager:
+            assert isinstance(creation.node, ast.Call)
+            return [creation.node.args[0]]
+        return [creation.wrapped]
+
+    def _is_moved(self, edit: Edit, parts: Sequence[ast.AST]) -> bool:
+        spans = [self.document.span(p) for p in parts if isinstance(p, ast.expr | ast.stmt)]
+        return any(start <= edit.start and edit.end <= end for start, end in spans)
+
+    def _constant_edits(self, lifting: Lifting) -> list[Edit]:
+        function = self.creation.function
+        root: ast.AST = function.node if function is not None else self.document.tree
+        scope = function.scope if function is not None else self.module.scope
+        found = []
+        for node in ast.walk(root):
+            if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+                continue
+            if node.id in lifting.constants and self.module.scope_of(node).find(node.id) is scope:
+                found.append(replacing(self.document, node, lifting.constants[node.id]))
+        return found
+
+    # -- whether it may ----------------------------------------------------------------------------------------------
+
+    def _traced(self, entry: Function | None, uses: Uses) -> frozenset[str]:
+        """The parameters of the compiled function that every call gives an array."""
+        if entry is None or uses.escapes or not uses.calls:
+            return frozenset()
+        found = set()
+        for parameter in entry.parameters:
+            given = [argument(entry, call, parameter.arg) for call in uses.calls]
+            if all(g is not None and is_device(self.effects.inference.kind(g, self.module)) for g in given):
+                found.add(parameter.arg)
+        return frozenset(found)
+
+    def _check_defaults(self, inner: ast.FunctionDef | ast.Lambda | None) -> None:
+        """Defaults and annotations are evaluated where the function is made: they must mean the same above."""
+        if inner is None:
+            return
+        a = inner.args
+        early: list[ast.expr] = [*a.defaults, *[d for d in a.kw_defaults if d is not None]]
+        every = [*a.posonlyargs, *a.args, *a.kwonlyargs, *[x for x in (a.vararg, a.kwarg) if x is not None]]
+        early += [x.annotation for x in every if x.annotation is not None]
+        if isinstance(inner, ast.FunctionDef):
+            early += [inner.returns] if inner.returns is not None else []
+            early += inner.decorator_list
+        line = first_line(self._top())
+        for expr in early:
+            for node in ast.walk(expr):
+                if not isinstance(node, ast.Name):
+                    continue
+                scope = self.module.scope_of(node).find(node.id)
+                if scope is None:
+                    continue
+                above = scope.parent is None and all(
+                    getattr(b.node, "lineno", line) < line and b.node in self.document.tree.body
+                    for b in scope.bindings[node.id]
+                )
+                if not above:
+                    message = f"`{ast.unparse(expr)}` is evaluated where the function is defined, and reads `{node.id}`"
+                    raise Unplannable("local-callable", node, message)
+
+    def _top(self) -> ast.stmt:
+        top: ast.AST = self.creation.statement
+        for parent in self.module.ancestors(top):
+            if parent is self.document.tree:
+                break
+            top = parent
+        assert isinstance(top, ast.stmt)
+        return top
+
+    def _check_use(self, uses: Uses, captures: Capturing, inner: ast.FunctionDef | ast.Lambda | None) -> None:
+        creation = self.creation
+        inside = [r for r in uses.reads if inner is not None and inner in self.module.ancestors(r)]
+        if captures.is_empty and not inside:
+            return
+        if inside:
+            raise Unplannable("local-callable", inside[0], f"`{creation.name}` calls itself")
+        if uses.escapes:
+            read = next(r for r in uses.reads if self.module.parents[r] not in uses.calls)
+            raise self._escape(read, captures)
+        scope = self.module.scope_of(creation.statement)
+        places: list[ast.AST] = list(uses.calls) or [creation.node]
+        for call in uses.calls:
+            if self.module.scope_of(call) is not scope:
+                raise Unplannable("late-binding", call, f"`{ast.unparse(call)[:60]}` runs in a nested function, later")
+        between = region(creation.statement, places, self.module)
+        for helper in captures.helpers:
+            self._check_helper(helper, captures)
+            check_name(helper.name, scope, between, creation.node)
+        for path, reads in captures.paths.items():
+            root, *attributes = path.split(".")
+            holder = self.module.scope_of(reads[0]).find(root)
+            if holder is not None and between:
+                check_name(root, holder, between, reads[0])
+                kind = captures.kind_of(path)
+                check_object((root, *attributes), kind, between, reads[0], self.module, self.effects)
+
+    def _escape(self, read: ast.expr, captures: Capturing) -> Unplannable:
+        names = ", ".join(f"`{path}`" for path in captures.paths)
+        for path, reads in captures.paths.items():
+            root = path.partition(".")[0]
+            scope = self.module.scope_of(reads[0]).find(root)
+            if scope is not None and any(b.how == "item" for b in scope.bindings[root]):
+                message = f"it is kept for later and reads `{path}`, which the loop rebinds"
+                return Unplannable("late-binding", read, message)
+        message = f"it is handed on and reads {names or 'local functions'}, which exist only here; make it once outside"
+        return Unplannable("local-callable", read, message)
+
+    def _check_helper(self, helper: ast.FunctionDef, captures: Capturing) -> None:
+        """A nested function moves along only where nothing else uses it."""
+        scope = self.module.scope_of(helper)
+        moved = [*self._parts(self._inner()), *captures.helpers]
+        for node in ast.walk(scope.node):
+            if isinstance(node, ast.Name) and node.id == helper.name and isinstance(node.ctx, ast.Load):
+                inside = any(part is node or part in self.module.ancestors(node) for part in moved)
+                if self.module.scope_of(node).find(node.id) is scope and not inside:
+                    message = f"the nested function `{helper.name}` is used elsewhere too"
+                    raise Unplannable("local-callable", node, message)
+
+    def _check_hazards(self, entry: Function | None, captures: Captures, parts: Sequence[ast.AST]) -> None:
+        creation = self.creation
+        found = list(self.effects.of_function(entry)) if entry is not None else []
+        if entry is None:
+            for part in parts:
+                for node in ast.walk(part):
+                    if isinstance(node, ast.Call):
+                        found += self.effects.of_call(node, self.module)
+                        made = self.effects.inference.kind(node, self.module)
+                        if isinstance(made, Transformed):
+                            found += self.effects.of_callee(made, node, self.module)
+                    elif isinstance(node, ast.Lambda):
+                        found += self.effects.of_function(self.module.functions[node])
+            wrapped = parts[0]
+            if isinstance(wrapped, ast.Name | ast.Attribute) and isinstance(creation.node, ast.Call):
+                kind = self.effects.inference.kind(wrapped, self.module)
+                found += self.effects.of_callee(kind, creation.node, self.module)
+        for helper in captures.helpers:
+            found += self.effects.of_function(self.module.functions[helper])
+        for hazard in lasting_hazards(found, captures, parts, self.module):
+            raise Unplannable(hazard.reason, creation.node, f"{hazard.what} ({hazard.path}:{hazard.line})")
+
+    def _is_filtered(self, captures: Captures, uses: Uses) -> bool:
+        """Whether `eqx.filter_jit` compiles it: as before, or since a Module is passed that `jax.jit` does not take."""
+        creation = self.creation
+        if creation.jit == "equinox.filter_jit":
+            return True
+        modules = [c for c in captures.values if c.how is How.MODULE]
+        if not modules:
+            return False
+        kinds = [self.effects.inference.kind(a, self.module) for call in uses.calls for a in call.args]
+        classes = self.effects.inference.classes
+        plain = all(is_device(k) or (isinstance(k, Instance) and classes.is_module(k.cls)) for k in kinds)
+        if creation.options or not plain or any(call.keywords for call in uses.calls):
+            message = f"`{modules[0].path}` is a Module, which jax.jit does not take as an argument; use eqx.filter_jit"
+            raise Unplannable("unhashable-static", modules[0].reads[0], message)
+        return True
+
+    def _check_options(self, captures: Captures, filtered: bool) -> None:
+        for option in self.creation.options:
+            try:
+                value = ast.literal_eval(option.value)
+            except ValueError:
+                value = option
+            if option.arg not in _KEPT_OPTIONS or value is option:
+                raise Unplannable("varying-static", option.value, f"`{option.arg}=` is not a plain constant")
+            if option.arg == "donate" and value != "none" and captures.values:
+                raise Unplannable("donated-later-read", option.value, "what is passed from now on would be donated")
+            if option.arg in ("static_argnums", "donate_argnums") and filtered:
+                raise Unplannable("varying-static", option.value, f"`{option.arg}=` counts the old arguments")
+
+    # -- the new text ------------------------------------------------------------------------------------------------
+
+    def _fresh_name(self, inner: ast.FunctionDef | ast.Lambda | None) -> str:
+        symbol = self.creation.symbol.rpartition(".")[2]
+        symbol = "" if symbol == "<module>" else symbol.strip("_")
+        own = inner.name if isinstance(inner, ast.FunctionDef) else self.creation.name or "compiled"
+        own = self.creation.jit.rpartition(".")[2] if self.creation.is_eager else own
+        bare = own.strip("_")
+        if isinstance(inner, ast.FunctionDef) and own.startswith("_") and self._is_free(own):
+            return own
+        wish = snake(f"{symbol}_{bare}") if symbol and not bare.startswith(symbol) else snake(bare)
+        return self.namer.fresh(f"_{wish}")
+
+    def _is_free(self, name: str) -> bool:
+        """Whether a nested function's name may become one of the module level: nothing else has it."""
+        bound = [s for s in self.module.scopes.values() if name in s.bindings]
+        return len(bound) == 1
+
+    def _options(self, lifting: Lifting) -> list[str]:
+        texts = []
+        static = lifting.static_names()
+        for option in self.creation.options:
+            text = f"{option.arg}={self.document.text(option.value)}"
+            if option.arg == "static_argnames" and static:
+                value = ast.literal_eval(option.value)
+                names = [value] if isinstance(value, str) else list(value)
+                text, static = _static_argnames([*names, *static]), []
+            texts.append(text)
+        return [*texts, _static_argnames(static)] if static else texts
+
+    def _moved_def(
+        self, inner: ast.FunctionDef, lifting: Lifting, uses: Uses, jit: str, inside: Sequence[Edit]
+    ) -> tuple[list[str], list[Edit]]:
+        creation, document = self.creation, self.document
+        keyword_only = _needs_keywords(inner.args, uses)
+        extra = adding_parameters(document, inner, lifting.parameters(), keyword_only)
+        start = document.span(inner)[0]
+        at = start + document.source[start:].index(inner.name.encode())
+        renamed = Edit(at, at + len(inner.name.encode()), self.name)
+        own = [e for e in (extra, renamed if self.name != inner.name else None) if e is not None]
+        skip = self._own_decorator(inner)
+        definition = lifting.definition(inner, [*inside, *own], skip)
+        head = _index_of_def(definition)
+        prelude = lifting.prelude(inside)
+        changed = creation.node is not inner or lifting.static_names() or jit != creation.jit
+        text = decorator(jit, self._options(lifting), lifting.imports)
+        if not changed and skip is not None:
+            text = f"@{document.text(skip)}"
+        text += lifting.comment_beside(skip) if skip is not None else ""
+        definition.insert(head if skip is None else _decorator_place(definition, inner, skip), text)
+        if prelude:
+            definition = _with_prelude(definition, prelude, inner)
+        user = [lifting.without(inner)]
+        if creation.node is not inner and creation.name is not None:
+            user.append(removed(document, creation.statement))
+        self._check_left([inner, *([creation.statement] if creation.node is not inner and creation.name else [])])
+        return definition, [*user, *self._calls(uses, lifting, keyword_only)]
+
+    def _own_decorator(self, inner: ast.FunctionDef) -> ast.expr | None:
+        infer = self.effects.inference
+        for found in inner.decorator_list:
+            call = found.func if isinstance(found, ast.Call) else found
+            if jit_of(found, self.module, infer)[0] or jit_of(call, self.module, infer)[0]:
+                return found
+        return None
+
+    def _moved_lambda(
+        self, inner: ast.Lambda, lifting: Lifting, uses: Uses, jit: str, inside: Sequence[Edit]
+    ) -> tuple[list[str], list[Edit]]:
+        document = self.document
+        a = inner.args
+        if a.kwarg is not None and lifting.parameters():
+            raise Unplannable("local-callable", inner, "the lambda takes any keyword, so nothing can be added to it")
+        keyword_only = _needs_keywords(a, uses)
+        start = document.span(inner)[0]
+        head = text_with(document, start, document.span(inner.body)[0], inside)
+        given = head.removeprefix("lambda").rstrip().rstrip("(").rstrip().removesuffix(":").strip()
+        extra = lifting.parameters()
+        if extra and keyword_only and not (a.vararg or a.kwonlyargs):
+            extra = ["*", *extra]
+        signature = ", ".join([*([given] if given else []), *extra])
+        body = self._expression(text_with(document, *document.span(inner.body), inside), inner)
+        lines = [decorator(jit, self._options(lifting), lifting.imports), f"def {self.name}({signature}):"]
+        lines += body_lines(lifting.prelude(inside), [f"return {body}"], self._step())
+        return lines, [*self._without_statement(uses), *self._calls(uses, lifting, keyword_only)]
+
+    def _wrapped(
+        self, lifting: Lifting, uses: Uses, jit: str, inside: Sequence[Edit]
+    ) -> tuple[list[str], list[Edit]]:
+        creation, document = self.creation, self.document
+        if creation.is_eager:
+            return self._eager(lifting, inside)
+        assert isinstance(creation.wrapped, ast.expr)
+        text = self._expression(text_with(document, *document.span(creation.wrapped), inside), creation.wrapped)
+        if lifting.captures.is_empty and self._is_known_above(creation.wrapped):
+            options = "".join(f", {o}" for o in self._options(lifting))
+            lines = [f"{self.name} = {lifting.imports.refer(jit)}({text}{options})"]
+            return lines, [*self._without_statement(uses), *self._calls(uses, lifting, False)]
+        if uses.escapes or not uses.calls:
+            raise Unplannable("local-callable", creation.node, "it is handed on, and its arguments cannot be seen")
+        counts = {len(c.args) for c in uses.calls}
+        if len(counts) != 1 or any(c.keywords or any(isinstance(a, ast.Starred) for a in c.args) for c in uses.calls):
+            raise Unplannable("local-callable", uses.calls[0], "its calls pass different arguments")
+        parameters = self._names_of(uses.calls[0].args, lifting)
+        signature = ", ".join([*parameters, *lifting.parameters()])
+        lines = [decorator(jit, self._options(lifting), lifting.imports), f"def {self.name}({signature}):"]
+        call = self._applied(creation.wrapped, text, parameters, inside)
+        lines += body_lines(lifting.prelude(inside), [f"return {call}"], self._step())
+        return lines, [*self._without_statement(uses), *self._calls(uses, lifting, False)]
+
+    def _applied(self, wrapped: ast.expr, text: str, parameters: Sequence[str], inside: Sequence[Edit]) -> str:
+        """`wrapped(x)`; a partial's arguments go into the call."""
+        infer = self.effects.inference
+        if isinstance(wrapped, ast.Call) and infer.dotted(wrapped.func, self.module) == "functools.partial":
+            function, *given = [text_with(self.document, *self.document.span(a), inside) for a in wrapped.args]
+            values = [text_with(self.document, *self.document.span(k.value), inside) for k in wrapped.keywords]
+            named = [f"{k.arg}={v}" if k.arg else f"**{v}" for k, v in zip(wrapped.keywords, values, strict=True)]
+            return f"{function}({', '.join([*given, *parameters, *named])})"
+        return f"{text}({', '.join(parameters)})"
+
+    def _eager(self, lifting: Lifting, inside: Sequence[Edit]) -> tuple[list[str], list[Edit]]:
+        creation, document = self.creation, self.document
+        assert isinstance(creation.node, ast.Call)
+        call = creation.node
+        if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+            raise Unplannable("local-callable", call, "its arguments cannot be seen")
+        usual = ("f", "init", "xs", "length") if creation.jit.endswith("scan") else ("f", "xs")
+        given: list[tuple[str, ast.expr]] = [*zip(usual[1:], call.args[1:], strict=False)]
+        keywords = [(k.arg or "", k.value) for k in call.keywords]
+        names = self._names_of([v for _, v in (*given, *keywords) if not isinstance(v, ast.Constant)], lifting)
+        queue = list(names)
+        inner: list[str] = [text_with(document, *document.span(call.args[0]), inside)]
+        passed: list[str] = []
+        static: list[str] = []
+        for where, value in (*given, *keywords):
+            prefix = "" if (where, value) in given else f"{where}="
+            if isinstance(value, ast.Constant):
+                inner.append(f"{prefix}{document.text(value)}")
+                continue
+            name = queue.pop(0)
+            static += [name] if where in ("length", "unroll", "reverse", "batch_size", "_split_transpose") else []
+            inner.append(f"{prefix}{name}")
+            passed.append(self._expression(document.text(value), value))
+        filtered = lifting.filtered or any(c.how is How.MODULE for c in lifting.captures.values)
+        lifting.filtered = filtered
+        held = [*static, *lifting.static_names()]
+        options = [_static_argnames(held)] if held and not filtered else []
+        lines = [decorator("equinox.filter_jit" if filtered else "jax.jit", options, lifting.imports)]
+        lines.append(f"def {self.name}({', '.join([*names, *lifting.parameters()])}):")
+        function = self._expression(document.text(call.func), call.func)
+        lines += body_lines(lifting.prelude(inside), [f"return {function}({', '.join(inner)})"], self._step())
+        text = f"{self.name}({', '.join([*passed, *lifting.arguments()])})"
+        return lines, [replacing(document, call, text)]
+
+    def _names_of(self, args: Sequence[ast.expr], lifting: Lifting) -> list[str]:
+        """Parameter names for arguments that are passed on."""
+        taken = set(lifting.parameters()) | lifting.mentioned | set(self.module.scope.bindings)
+        names: list[str] = []
+        for arg in args:
+            wish = arg.id if isinstance(arg, ast.Name) else for_expression(arg).strip("_") or "x"
+            wish = wish.lower() if wish.isupper() else wish
+            name, number = wish, 1
+            while name in taken or name in names:
+                number += 1
+                name = f"{wish}_{number}"
+            names.append(name)
+        return names
+
+    def _expression(self, text: str, node: ast.expr) -> str:
+        """The text of an expression that had a place within brackets, at a place that may have none."""
+        if "\n" not in text:
+            return text
+        old = margin(self.document, statement_of(node, self.module))
+        return f"(\n{self._step()}{reindent(text, old, self._step())}\n)"
+
+    def _step(self) -> str:
+        line = self.document.line(self.creation.statement.lineno)
+        return "\t" if line.startswith("\t") else "    "
+
+    def _is_known_above(self, expr: ast.expr) -> bool:
+        line = first_line(self._top())
+        for node in ast.walk(expr):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                scope = self.module.scope_of(node).find(node.id)
+                if scope is not None and scope.parent is None:
+                    places = [b.node for b in scope.bindings[node.id]]
+                    body = self.document.tree.body
+                    if not all(p in body and getattr(p, "lineno", line) < line for p in places):
+                        return False
+        return True
+
+    # -- what is left ------------------------------------------------------------------------------------------------
+
+    def _calls(self, uses: Uses, lifting: Lifting, keyword_only: bool) -> list[Edit]:
+        edits = []
+        for read in uses.reads:
+            if self.document.text(read) != self.name:
+                edits.append(replacing(self.document, read, self.name))
+        for call in uses.calls:
+            added = adding_arguments(self.document, call, lifting.arguments(keyword_only))
+            edits += [added] if added is not None else []
+        return edits
+
+    def _without_statement(self, uses: Uses) -> list[Edit]:
+        if self.creation.name is None:
+            return []
+        self._check_left([self.creation.statement])
+        return [removed(self.document, self.creation.statement)]
+
+    def _check_left(self, gone: Sequence[ast.stmt]) -> None:
+        """A block must not become empty."""
+        for statement in gone:
+            if all(other in gone for other in block_of(statement, self.module)):
+                raise Unplannable("unparsable", statement, "nothing would be left in the block")
+
+
+def _needs_keywords(a: ast.arguments, uses: Uses) -> bool:
+    """Whether added parameters must be passed by name: not every call gives all the others by position."""
+    count = len(a.posonlyargs) + len(a.args)
+    open_calls = [c for c in uses.calls if any(isinstance(x, ast.Starred) for x in c.args)]
+    partial_calls = [c for c in uses.calls if c.keywords or len(c.args) != count]
+    return bool(a.defaults or a.vararg or a.kwonlyargs or open_calls or partial_calls)
+
+
+def _static_argnames(names: Sequence[str]) -> str:
+    inner = ", ".join(f'"{name}"' for name in names)
+    return f"static_argnames=({inner}{',' if len(names) == 1 else ''})"
+
+
+def _index_of_def(lines: Sequence[str]) -> int:
+    return next(i for i, line in enumerate(lines) if line.startswith("def "))
+
+
+def _decorator_place(lines: Sequence[str], node: ast.FunctionDef, own: ast.expr) -> int:
+    """Where the jit's decorator stood among the others."""
+    after = len(node.decorator_list) - 1 - node.decorator_list.index(own)
+    return _index_of_def(lines) - after
+
+
+def _with_prelude(lines: list[str], prelude: Sequence[str], node: ast.FunctionDef) -> list[str]:
+    """Lines put at the beginning of a function's body, behind its docstring."""
+    parsed = ast.parse("\n".join(lines)).body[0]
+    assert isinstance(parsed, ast.FunctionDef)
+    first = parsed.body[0]
+    has_doc = ast.get_docstring(parsed, clean=False) is not None
+    if has_doc and len(parsed.body) > 1:
+        first = parsed.body[1]
+    step = lines[first.lineno - 1][: first.col_offset]
+    at = first.lineno - 1
+    return [*lines[:at], *[f"{step}{line}" if line else line for line in prelude], *lines[at:]]

@@ -1,0 +1,191 @@
+"""A compiled function at the module level, made from code inside a function: its text, its parameters, its calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jitmod.analysis.captures import Capture, Captures, How
+from jitmod.analysis.loops import Unplannable
+from jitmod.model import Edit
+from jitmod.rewrite.imports import Imports
+from jitmod.rewrite.names import Namer, singular
+from jitmod.rewrite.place import blank_lines
+from jitmod.rewrite.spliced import replacing, text_with
+from jitmod.rewrite.text import document_comments, indented, reindent
+from jitmod.source.document import Document
+from jitmod.source.project import SourceModule
+
+
+@dataclass(eq=False)
+class Lifting:
+    """Names and texts that a lifted function and its calls share. `filtered`: it is compiled by `eqx.filter_jit`."""
+
+    module: SourceModule
+    captures: Captures
+    imports: Imports
+    namer: Namer
+    filtered: bool
+    mentioned: frozenset[str]
+    names: dict[str, str] = field(default_factory=dict)  # by path: what the moved code calls it
+    constants: dict[str, str] = field(default_factory=dict)  # by local name: the module-level constant
+
+    def __post_init__(self) -> None:
+        for capture in self.captures.values:
+            self.names[capture.path] = self._parameter_name(capture)
+        for constant in self.captures.constants:
+            self.constants[constant.name] = self.namer.fresh(f"_{constant.name.strip('_').upper()}")
+
+    @property
+    def document(self) -> Document:
+        return self.module.document
+
+    def _parameter_name(self, capture: Capture) -> str:
+        if capture.path.isidentifier():
+            return capture.path
+        wish = capture.path.rpartition(".")[2].strip("_") or "value"
+        if not capture.path.replace(".", "_").isidentifier():  # an item: `frames[t]`
+            wish = singular(ast.unparse(capture.reads[0]).partition("[")[0].rpartition(".")[2])
+        wish = wish.lower() if wish.isupper() else wish
+        taken = self.mentioned | set(self.names.values()) | {c.path for c in self.captures.values}
+        name, number = wish, 1
+        while name in taken or name in self.imports.module.scope.bindings:
+            number += 1
+            name = f"{wish}_{number}"
+        return name
+
+    def parameters(self) -> list[str]:
+        return [self.names[c.path] for c in self.captures.values]
+
+    def arguments(self, keyword_only: bool = False) -> list[str]:
+        """What a call passes for the captures."""
+        texts = []
+        for capture in self.captures.values:
+            text = capture.path
+            if capture.how is How.NUMBER and self.filtered:
+                text = f"{self.imports.refer('jax.numpy.asarray')}({text})"
+            texts.append(f"{self.names[capture.path]}={text}" if keyword_only else text)
+        return texts
+
+    def static_names(self) -> list[str]:
+        """The parameters that plain `jax.jit` must hold static."""
+        return [] if self.filtered else [self.names[c.path] for c in self.captures.values if c.how is How.STATIC]
+
+    def edits(self) -> list[Edit]:
+        """The edits inside moved code: paths become parameters, optimisers become constants."""
+        found = []
+        for capture in self.captures.values:
+            if self.names[capture.path] != capture.path:
+                found += [replacing(self.document, read, self.names[capture.path]) for read in capture.reads]
+        return found
+
+    def constant_edits(self, root: ast.AST) -> list[Edit]:
+        """The edits that let every read below `root` mean the module-level constant."""
+        reads = [n for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        return [replacing(self.document, n, self.constants[n.id]) for n in reads if n.id in self.constants]
+
+    def prelude(self, edits: Sequence[Edit]) -> list[str]:
+        """The lines at the beginning of the lifted body: optimisers that are built anew, nested functions."""
+        lines: list[str] = []
+        for built in self.captures.rebuilt:
+            text = text_with(self.document, *self.document.span(built.statement), edits)
+            lines += reindent(text, margin(self.document, built.statement), "").split("\n")
+        for helper in reversed(self.captures.helpers):
+            lines += [*self.definition(helper, edits), ""]
+        return lines
+
+    def definition(self, node: ast.FunctionDef, edits: Sequence[Edit], skip: ast.expr | None = None) -> list[str]:
+        """The lines of a `def` with its decorators and the comments above, without indentation; `skip` is left out."""
+        document = self.document
+        old = margin(document, node)
+        lines = [text.strip() for text in self.comments_above(node)]
+        for decorator in node.decorator_list:
+            if decorator is not skip:
+                text = text_with(document, *document.span(decorator), edits)
+                lines.append(f"@{text}{self.comment_beside(decorator)}")
+        start, end = document.span(node)
+        text = reindent(text_with(document, start, end, edits), old, "")
+        return [*lines, *f"{text}{self.comment_beside(node)}".split("\n")]
+
+    def comment_beside(self, node: ast.stmt | ast.expr) -> str:
+        """The comment behind a node on its last line, with two spaces before it."""
+        found = [c for line, c in document_comments(self.document) if line == node.end_lineno]
+        return f"  {found[0]}" if found else ""
+
+    def without(self, node: ast.stmt) -> Edit:
+        """The edit that takes out a statement that has moved, with the comments above it."""
+        return removed(self.document, node, len(self.comments_above(node)))
+
+    def comments_above(self, node: ast.stmt) -> list[str]:
+        first = first_line(node)
+        lines: list[str] = []
+        number = first - 1
+        while number >= 1 and self.document.line(number).strip().startswith("#"):
+            lines.insert(0, self.document.line(number))
+            number -= 1
+        return lines
+
+    def constant_lines(self) -> list[str]:
+        """Module-level lines that build the optimisers, with their comments."""
+        lines = []
+        for constant in self.captures.constants:
+            value = reindent(self.document.text(constant.value), margin(self.document, constant.statement), "")
+            lines += [text.strip() for text in self.comments_above(constant.statement)]
+            lines.append(f"{self.constants[constant.name]} = {value}{self.comment_beside(constant.statement)}")
+        return lines
+
+
+def margin(document: Document, node: ast.stmt) -> str:
+    """The white space before a statement. Raises `Unplannable` where it does not begin its line."""
+    indent = document.indent(node)
+    if indent is None or "\f" in indent:
+        raise Unplannable("unparsable", node, f"line {node.lineno} holds several statements")
+    return indent
+
+
+def first_line(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *[int(d.lineno) for d in decorators]])
+
+
+def removed(document: Document, node: ast.stmt, comments: int = 0) -> Edit:
+    """The edit that takes out a statement with its lines, decorators, `comments` lines above, and a blank line below.
+
+    Raises `Unplannable` where something else stands on its lines.
+    """
+    margin(document, node)
+    assert node.end_lineno is not None
+    end_line = document.line(node.end_lineno)
+    rest = end_line.encode()[node.end_col_offset or 0 :].strip()
+    if rest and not rest.startswith(b"#"):
+        raise Unplannable("unparsable", node, f"line {node.end_lineno} holds several statements")
+    start = document.line_starts[first_line(node) - 1 - comments]
+    last = node.end_lineno
+    blank = last < len(document.line_starts) and not document.line(last + 1).strip()
+    above = first_line(node) - 1 - comments
+    opens = above >= 1 and (not document.line(above).strip() or document.line(above).rstrip().endswith(":"))
+    last += int(blank and opens and isinstance(node, ast.FunctionDef))
+    end = document.line_starts[last] if last < len(document.line_starts) else len(document.source)
+    return Edit(start, end, "")
+
+
+def at_module_level(document: Document, place: int, *groups: Sequence[str]) -> Edit:
+    """The insertion of groups of lines at the module level, two blank lines apart."""
+    lines = list(blank_lines(document, place))
+    for group in groups:
+        if group:
+            lines += [*group, "", ""]
+    return Edit(place, place, "\n".join([*lines, ""]) if groups else "")
+
+
+def decorator(jit: str, options: Sequence[str], imports: Imports) -> str:
+    """`@jax.jit`, or the same with options."""
+    name = imports.refer(jit)
+    if not options:
+        return f"@{name}"
+    return f"@{imports.refer('functools.partial')}({name}, {', '.join(options)})"
+
+
+def body_lines(prelude: Sequence[str], lines: Sequence[str], step: str) -> list[str]:
+    return indented("\n".join([*prelude, *lines]), step).split("\n")

@@ -1,0 +1,84 @@
+"""Pieces of source text with byte-range edits inside, and arguments added to calls and signatures."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterable, Sequence
+
+from jitmod.analysis.loops import Unplannable
+from jitmod.model import Edit
+from jitmod.rewrite.text import is_exact
+from jitmod.source.document import Document
+
+
+def text_with(document: Document, start: int, end: int, edits: Iterable[Edit]) -> str:
+    """The text of bytes `[start, end)` with those of `edits` made that lie inside."""
+    pieces: list[bytes] = []
+    done = start
+    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
+        if edit.start >= done and edit.end <= end:
+            pieces += [document.source[done : edit.start], edit.text.encode()]
+            done = edit.end
+    pieces.append(document.source[done:end])
+    return b"".join(pieces).decode()
+
+
+def replacing(document: Document, node: ast.expr, text: str) -> Edit:
+    """The edit that writes an expression differently. Raises `Unplannable` where its place cannot be told."""
+    if not is_exact(document, node):
+        raise Unplannable("unparsable", node, f"`{ast.unparse(node)}` cannot be replaced where it stands")
+    return Edit(*document.span(node), text)
+
+
+def adding_arguments(document: Document, call: ast.Call, texts: Sequence[str]) -> Edit | None:
+    """The edit that appends arguments to a call. Raises `Unplannable`."""
+    if not texts:
+        return None
+    if any(isinstance(a, ast.GeneratorExp) for a in call.args) or not is_exact(document, call):
+        raise Unplannable("unparsable", call, f"no argument can be added to `{ast.unparse(call)[:60]}`")
+    start = document.span(call.func)[1]
+    while document.source[start : start + 1] == b")":  # a callee in parentheses
+        start += 1
+    return _appended(document, start, call, ", ".join(texts))
+
+
+def adding_parameters(
+    document: Document, node: ast.FunctionDef, names: Sequence[str], keyword_only: bool
+) -> Edit | None:
+    """The edit that appends parameters to a `def`. Raises `Unplannable`."""
+    if not names:
+        return None
+    a = node.args
+    if a.kwarg is not None:
+        raise Unplannable("local-callable", node, f"`{node.name}` takes any keyword, so nothing can be added to it")
+    extra = ", ".join(names)
+    if keyword_only and a.vararg is None and not a.kwonlyargs:
+        extra = f"*, {extra}"
+    start = document.span(node)[0]
+    return _appended(document, start + document.source[start:].index(b"("), node, extra)
+
+
+def _appended(document: Document, start: int, node: ast.AST, extra: str) -> Edit:
+    """Append to the bracketed list that opens at byte `start`."""
+    depth, last, at = 0, "", start
+    text = document.source[start:].decode()
+    rows = [0]
+    for line in text.split("\n"):
+        rows.append(rows[-1] + len(line.encode()) + 1)
+    lines = text.split("\n")
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
+                continue
+            depth += (token.string in ("(", "[", "{")) - (token.string in (")", "]", "}"))
+            if depth == 0:
+                separator = "" if last in ("(", "") else " " if last == "," else ", "
+                return Edit(at, at, separator + extra)
+            last = token.string
+            row, column = token.end
+            at = start + rows[row - 1] + len(lines[row - 1][:column].encode())
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    raise Unplannable("unparsable", node, "its list of arguments cannot be read")

@@ -1,0 +1,165 @@
+"""Functions that both versions of a file have, with the same parameters and another body: the regions of a change."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+Function = ast.FunctionDef
+_BINDERS = {"property", "staticmethod", "classmethod", "cached_property", "setter", "getter", "deleter", "overload"}
+_BUILDERS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__getattr__",
+             "__getattribute__", "__setattr__", "__hash__", "__eq__", "__repr__", "__del__"}  # fmt: skip
+_DEFINING = (ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A function or method of the file at `path`, by its qualified name."""
+
+    path: str
+    qualname: str
+
+    @property
+    def mark(self) -> str:
+        return f"{self.path}:{self.qualname}"
+
+    @property
+    def owner(self) -> str | None:
+        return self.qualname.rpartition(".")[0] or None
+
+    @property
+    def name(self) -> str:
+        return self.qualname.rpartition(".")[2]
+
+
+def changed_pairs(before: ast.Module, after: ast.Module, path: str) -> tuple[Pair, ...]:
+    """The pairs of a changed file. Generators and coroutines are left out: their bodies run when others read them."""
+    old, new = dict(_functions(before)), dict(_functions(after))
+    return tuple(
+        Pair(path, name)
+        for name, function in old.items()
+        if name in new
+        and ast.dump(function) != ast.dump(new[name])
+        and _parameters(function) == _parameters(new[name])
+        and binders(function) == binders(new[name])
+        and not any(_yields(one) for one in (function, new[name]))
+        and name.rpartition(".")[2] not in _BUILDERS
+    )
+
+
+def find(tree: ast.Module, qualname: str) -> Function | None:
+    return dict(_functions(tree)).get(qualname)
+
+
+def binders(function: Function) -> int:
+    """How many of the first decorators bind the function to its class; what comes below them is callable."""
+    count = 0
+    for decorator in function.decorator_list:
+        name = decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
+        if name not in _BINDERS:
+            break
+        count += 1
+    return count
+
+
+def twin_statements(before: ast.Module, after: ast.Module) -> list[ast.stmt]:
+    """What the old module defines in another way than the new one: changed definitions and all that builds on them.
+
+    Classes stay the new module's, because there is one set of instances; their methods are pairs of their own.
+    """
+    kept = Counter(ast.dump(statement) for statement in after.body)
+    own: list[bool] = []
+    names: set[str] = set()
+    for statement in before.body:
+        text = ast.dump(statement)
+        kept[text] -= 1
+        own.append(kept[text] < 0)
+        if own[-1]:
+            names |= _bound(statement)
+    grown = True
+    while grown:
+        grown = False
+        for number, statement in enumerate(before.body):
+            if not own[number] and _mentioned(statement) & names:
+                own[number] = grown = True
+                names |= _bound(statement)
+    return [s for s, changed in zip(before.body, own, strict=True) if changed and isinstance(s, _DEFINING)]
+
+
+def keeps_classes(before: ast.Module, after: ast.Module, pairs: Collection[Pair]) -> bool:
+    """Do objects of the new classes serve the old functions? Methods may be added, and pairs may change."""
+    new = {node.name: node for node in after.body if isinstance(node, ast.ClassDef)}
+    return all(
+        _keeps(node, new[node.name], {pair.name for pair in pairs if pair.owner == node.name})
+        for node in before.body
+        if isinstance(node, ast.ClassDef) and node.name in new
+    )
+
+
+def _keeps(old: ast.ClassDef, new: ast.ClassDef, changed: set[str]) -> bool:
+    def head(node: ast.ClassDef) -> list[str]:
+        return [ast.dump(part) for part in (*node.bases, *node.keywords, *node.decorator_list)]
+
+    members, left = Counter(map(ast.dump, new.body)), Counter(map(ast.dump, old.body))
+    gone = [one for one in old.body if ast.dump(one) not in members and getattr(one, "name", "") not in changed]
+    added = [one for one in new.body if ast.dump(one) not in left and not isinstance(one, Function)]
+    docstrings = [one for one in (*gone, *added) if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
+    return head(old) == head(new) and len(docstrings) == len(gone) + len(added)
+
+
+def constants(function: ast.AST, below: int) -> list[int]:
+    """Integers that may be the length of a block: operands of `%` first, then any other constant."""
+    first: list[int] = []
+    later: list[int] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.right, ast.Constant):
+            first.append(node.right.value)  # type: ignore[arg-type]
+        elif isinstance(node, ast.Constant):
+            later.append(node.value)  # type: ignore[arg-type]
+    return [n for n in dict.fromkeys([*first, *later]) if type(n) is int and 2 <= n < below]
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
+    """Functions of the module and methods of its classes; a name that is defined twice says nothing."""
+    found: list[tuple[str, Function]] = []
+    for node in tree.body:
+        if isinstance(node, Function):
+            found.append((node.name, node))
+        elif isinstance(node, ast.ClassDef):
+            found += [(f"{node.name}.{inner.name}", inner) for inner in node.body if isinstance(inner, Function)]
+    count = Counter(name for name, _ in found)
+    return ((name, function) for name, function in found if count[name] == 1)
+
+
+def _parameters(function: Function) -> tuple[tuple[str, ...], ...]:
+    a = function.args
+    extra = tuple(one.arg for one in (a.vararg, a.kwarg) if one is not None)
+    return *(tuple(one.arg for one in group) for group in (a.posonlyargs, a.args, a.kwonlyargs)), extra
+
+
+def _yields(function: Function) -> bool:
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom | ast.Await):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            waiting.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return {name}
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            return {(alias.asname or alias.name).partition(".")[0] for alias in aliases}
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+            return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return set()
+
+
+def _mentioned(statement: ast.stmt) -> set[str]:
+    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}

@@ -1,0 +1,117 @@
+"""End-to-end parity: what the baseline's calls gave, and whether a candidate's calls gave the same."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import compare, files, module_state, text
+from .program import Observation
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The failure of one call, or None; the errors of its parts in units of their bounds; the output's comparison."""
+
+    failure: dict[str, Any] | None
+    errors: Mapping[str, float]
+    output: compare.Comparison
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The baseline's calls, twice each, and by how much the bounds widen because they differ."""
+
+    first: tuple[Observation, ...]
+    again: tuple[Observation, ...]
+    factor: float
+    metric_tolerance: float | None
+    judges_values: bool = True
+
+    def judge(self, rep: int, got: Observation, slack: compare.Slack | None = None) -> Judged:
+        """How a call differs from the baseline's call of the same number. `slack` widens the bounds of some parts."""
+        expected, again = self.first[rep], self.again[rep]
+        by_metric = expected.metric is not None
+        values = self.judges_values and not by_metric
+        output = compare.compare(expected.output, got.output, self.factor, values, slack)
+        arguments = compare.compare(expected.arguments, got.arguments, self.factor, self.judges_values, slack)
+        failures = [output.failure, arguments.failure and {**arguments.failure, "test": "effects"}]
+        if by_metric and got.metric is not None:
+            failures.insert(1, _metric_failure(expected, got, self.metric_tolerance or 1e-4))
+        errors = {**output.errors, **arguments.errors}
+        for found in (
+            module_state.difference(expected.globals, got.globals, expected.known, self.factor, slack),
+            _lines_failure("text", (expected.lines, again.lines, got.lines), self.factor, slack),
+            _files_failure(expected, again, got, self.factor, slack),
+        ):
+            failures.append(found[0])
+            errors |= found[1]
+        failure = next((f for f in failures if f), None)
+        return Judged(failure and {**failure, "call": rep + 1}, errors, output)
+
+
+def slack(factor: float, rounding: Mapping[str, float]) -> dict[str, float]:
+    """The bounds that the errors which rounding makes allow; none where they are beyond all bounds."""
+    return {
+        name: math.inf if 2 * size > compare.MAX_FACTOR else max(factor, 2 * size) for name, size in rounding.items()
+    }
+
+
+def new_warning(expected: Sequence[Observation], got: Sequence[Observation]) -> dict[str, Any] | None:
+    """Warnings of libraries come once a trace in one arm and once a step in the other: only new kinds count."""
+    known = set(itertools.chain.from_iterable(o.library_warnings for o in expected))
+    new = sorted(set(itertools.chain.from_iterable(o.library_warnings for o in got)) - known)
+    for category, said in new:
+        return {"test": "effects", "expected": "no such warning", "got": f"{category}: {said}"[:300]}
+    return None
+
+
+def _metric_failure(expected: Observation, got: Observation, tolerance: float) -> dict[str, Any] | None:
+    a, b = expected.metric, got.metric
+    assert a is not None and b is not None
+    if abs(a - b) <= tolerance * abs(a) or (math.isnan(a) and math.isnan(b)):
+        return None
+    return {"test": "values", "path": "metric", "expected": str(a), "got": str(b), "tolerance": tolerance}
+
+
+Found = tuple[dict[str, Any] | None, dict[str, float]]
+
+
+def _lines_failure(
+    name: str, lines: tuple[text.Lines, text.Lines, text.Lines], factor: float, slack: compare.Slack | None
+) -> Found:
+    """Text as one part: it has no error between none and any."""
+    bound = (slack or {}).get(name, factor)
+    failure = text.compare(*lines, factor if math.isinf(bound) else bound)
+    return (failure if math.isfinite(bound) else None), ({name: math.inf} if failure else {})
+
+
+def _files_failure(
+    expected: Observation, again: Observation, got: Observation, factor: float, slack: compare.Slack | None
+) -> Found:
+    """Files that both runs of the baseline wrote count; names that vary from run to run do not."""
+    stable = sorted(expected.files.keys() & again.files.keys())
+    varying = expected.files.keys() ^ again.files.keys()
+    errors: dict[str, float] = {}
+    for name in stable:
+        if name not in got.files:
+            missing = {"test": "effects", "path": f"file {name}", "expected": "written", "got": "not written"}
+            return missing, {f"file {name}": math.inf}
+        arrays = compare.compare(
+            files.entries(expected.files, name), files.entries(got.files, name), factor, slack=slack
+        )
+        errors |= arrays.errors
+        if arrays.failure is not None:
+            return {**arrays.failure, "test": "effects"}, errors
+        one, two, three = (files.lines(o.files, name) for o in (expected, again, got))
+        failure, more = _lines_failure(f"file {name}", (one, two, three), factor, slack)
+        errors |= more
+        if failure is not None:
+            return {**failure, "path": f"file {name}"}, errors
+    new = sorted(got.files.keys() - expected.files.keys() - again.files.keys())
+    if new and not varying:
+        return {"test": "effects", "path": f"file {new[0]}", "expected": "not written", "got": "written"}, errors
+    return None, errors

@@ -1,0 +1,89 @@
+"""`--reference float64`: how far each arm is from the baseline computed in double precision."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .arms import Bench
+from .parity import Reference
+from .program import Observation, Program
+from .snapshot import Entry
+
+_WIDE = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
+_CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+
+
+def distances(bench: Bench, reference: Reference, observed: Sequence[Observation]) -> list[dict[str, Any]]:
+    """For each call the largest relative distance of a leaf from double precision, in both arms.
+
+    The inputs are those of single precision, widened: made anew in double precision, random ones would be others.
+    """
+    program = bench.load(bench.baseline)
+    found: list[dict[str, Any]] = []
+    for rep, (one, other) in enumerate(zip(reference.first, observed, strict=True)):
+        given = program.arguments(rep)
+        exact = _in_double(program, rep, given)
+        if exact.error is not None:
+            found.append({"problem": f"{exact.error['type']}: {exact.error['text']}"})
+            continue
+        arms = {"baseline": one.output, "candidate": other.output}
+        found.append({name: _distance(exact.output, output) for name, output in arms.items()})
+    return found
+
+
+def _in_double(program: Program, rep: int, given: tuple[Any, ...]) -> Observation:
+    with program.world:
+        narrow = jax.config.values["jax_enable_x64"]
+        jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+        kept = _widen_globals(program)
+        widened = widen(given)
+    try:
+        return program.observe(rep, widened)
+    finally:
+        with program.world:
+            jax.config.update("jax_enable_x64", narrow)  # type: ignore[no-untyped-call]
+            for names, name, value in kept:
+                names[name] = value
+
+
+def widen(value: Any) -> Any:
+    """Floating leaves in double precision. 64-bit types must be enabled."""
+
+    def leaf(x: Any) -> Any:
+        if isinstance(x, jax.Array | np.ndarray) and str(x.dtype) in _WIDE:
+            return x.astype(_WIDE[str(x.dtype)])
+        return x
+
+    return jax.tree_util.tree_map(leaf, value)
+
+
+def _widen_globals(program: Program) -> list[tuple[dict[str, Any], str, Any]]:
+    """Widen the project's module globals; returns how to take that back. Its world must be active."""
+    kept: list[tuple[dict[str, Any], str, Any]] = []
+    for module in program.world.modules.values():
+        names = vars(module)
+        for name, value in list(names.items()):
+            if not name.startswith("__") and not isinstance(value, _CODE):
+                kept.append((names, name, value))
+                names[name] = widen(value)
+    return kept
+
+
+def _distance(exact: Sequence[Entry], got: Sequence[Entry]) -> float | None:
+    """Relative to the largest magnitude of each leaf; None where the two do not have the same leaves."""
+    worst = 0.0
+    for one, two in zip(exact, got, strict=False):
+        if (one.path, one.shape) != (two.path, two.shape):
+            return None
+        if isinstance(one.data, np.ndarray) and jnp.issubdtype(two.dtype or "int32", jnp.inexact):
+            a, b = np.asarray(one.data, np.complex128), np.asarray(two.data, np.complex128)
+            if a.size:
+                scale = float(np.nanmax(np.abs(a), initial=0.0)) or 1.0
+                worst = max(worst, float(np.nanmax(np.abs(a - b), initial=0.0)) / scale)
+    return worst

@@ -1,0 +1,610 @@
+"""What hoist-jit moves, and that every program does the same before and after, with no more compilations."""
+
+from __future__ import annotations
+
+import pytest
+from harness import assert_equivalent, findings, program, reasons, rewritten
+from jitmod.codemods.hoist_jit import HoistJit
+
+DATA = """
+    X = jax.random.normal(jax.random.key(1), (5, 3))
+    NET = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
+
+"""
+
+MOVED = {
+    "a lambda in a loop that reads the loop's variable": """
+        def f(x: jax.Array, scales: list[jax.Array]):
+            out = []
+            for s in scales:
+                g = jax.jit(lambda v: jnp.tanh(v) * s)
+                out.append(g(x))
+            return out
+
+        def workload(rep):
+            return f(X, [jnp.float32(0.5 + rep), jnp.float32(2.0)])
+        """,
+    "a lambda that is called where it is made": """
+        def f(x: jax.Array, s: float):
+            return jax.jit(lambda v: v @ v.T * s)(x)
+
+        def workload(rep):
+            return f(X, 0.5 + rep)
+        """,
+    "a number that shapes stays static": """
+        def f(x: jax.Array, n: int):
+            g = jax.jit(lambda v: jnp.ones(n) * v.sum())
+            return g(x)
+
+        def workload(rep):
+            return f(X, 2 + rep % 2)
+        """,
+    "a number in host arithmetic stays static, and so exact": """
+        def f(x: jax.Array, beta: float, t: int):
+            @jax.jit
+            def corrected(v):
+                return v / (1 - beta**t)
+            return corrected(x)
+
+        def workload(rep):
+            return f(X, 0.99999, rep + 1)
+        """,
+    "flags and strings stay static": """
+        def f(x: jax.Array, flip: bool, mode: str):
+            @jax.jit
+            def g(v):
+                v = v[::-1] if flip else v
+                return v.sum() if mode == "sum" else v.mean()
+            return g(x)
+
+        def workload(rep):
+            return f(X, rep % 2 == 0, "sum"), f(X, rep % 2 == 1, "mean")
+        """,
+    "a number keeps bfloat16 as it is": """
+        def f(x: jax.Array, s: float):
+            @jax.jit
+            def g(v):
+                return v * s + 1
+            return g(x)
+
+        def workload(rep):
+            return f(X.astype(jnp.bfloat16), 0.5 + rep)
+        """,
+    "a method reads attributes": """
+        class Agent:
+            def __init__(self, w, temperature):
+                self.w = w
+                self.temperature = temperature
+                self.calls = 0
+
+            def act(self, obs: jax.Array):
+                @jax.jit
+                def policy(obs):
+                    return jax.nn.softmax(obs @ self.w / self.temperature)
+                self.calls += 1
+                return policy(obs)
+
+        AGENT = Agent(jnp.ones((3, 2)), 0.7)
+
+        def workload(rep):
+            AGENT.temperature = 0.5 + rep
+            AGENT.w = jnp.full((3, 2), 0.1 * rep)
+            return AGENT.act(X), AGENT.calls
+        """,
+    "a method of a Module": """
+        class Model(eqx.Module):
+            layer: eqx.nn.Linear
+            scale: float = 2.0
+
+            def forward(self, x: jax.Array):
+                f = eqx.filter_jit(lambda v: jax.vmap(self.layer)(v) * self.scale)
+                return f(x)
+
+        M = Model(eqx.nn.Linear(3, 2, key=jax.random.key(3)))
+
+        def workload(rep):
+            return M.forward(X + rep)
+        """,
+    "vmap, grad and value_and_grad": """
+        def loss(p, x):
+            return jnp.sum((x @ p) ** 2)
+
+        def f(p: jax.Array, x: jax.Array, s: float):
+            a = jax.jit(jax.vmap(lambda row: row * s))(x)
+            b = jax.jit(jax.grad(loss))(p, x)
+            value_and_grad = jax.jit(jax.value_and_grad(lambda q: loss(q, x) * s))
+            return a, b, value_and_grad(p)
+
+        def workload(rep):
+            return f(jnp.ones(3), X, 1.0 + rep)
+        """,
+    "a Module under jax.jit": """
+        def f(net: eqx.nn.MLP, x: jax.Array):
+            return jax.jit(jax.vmap(net))(x)
+
+        def workload(rep):
+            return f(NET, X + rep)
+        """,
+    "partials": """
+        def affine(a, x, *, b=0.0):
+            return a * x + b
+
+        def f(x: jax.Array, a: jax.Array, b: float):
+            g = jax.jit(functools.partial(affine, a, b=b))
+            return g(x) + g(2 * x)
+
+        def workload(rep):
+            return f(X, jnp.float32(rep), 0.5)
+        """,
+    "nested functions move along": """
+        def f(x: jax.Array, y: jax.Array, w: jax.Array, steps: int):
+            def predict(w):
+                return jnp.tanh(x @ w)
+
+            # mean squared error
+            def loss(w):
+                return jnp.mean((predict(w) - y) ** 2)
+
+            @jax.jit
+            def step(w):
+                value, g = jax.value_and_grad(loss)(w)
+                return w - 0.1 * g, value  # a step
+
+            values = []
+            for _ in range(steps):
+                w, value = step(w)
+                values.append(value)
+            return w, values
+
+        def workload(rep):
+            return f(X + rep, jnp.ones(5), jnp.zeros(3), 3)
+        """,
+    "an optimiser of constants moves to the module level": """
+        def fit(w: jax.Array, x: jax.Array):
+            optim = optax.chain(optax.clip(1.0), optax.adam(1e-2))
+            state = optim.init(w)
+
+            @jax.jit
+            def step(w, state, x):
+                g = jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w)
+                u, state = optim.update(g, state, w)
+                return optax.apply_updates(w, u), state
+
+            for _ in range(3):
+                w, state = step(w, state, x)
+            return w, state
+
+        def workload(rep):
+            return fit(jnp.ones(3), X + rep)
+        """,
+    "an optimiser of a parameter is built inside": """
+        def fit(w: jax.Array, x: jax.Array, lr: float):
+            optim = optax.adam(lr)
+            state = optim.init(w)
+
+            @eqx.filter_jit
+            def step(w, state):
+                g = jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w)
+                u, state = optim.update(g, state, w)
+                return optax.apply_updates(w, u), state
+
+            for _ in range(3):
+                w, state = step(w, state)
+            return w
+
+        def workload(rep):
+            return fit(jnp.ones(3), X, 0.1 + rep)
+        """,
+    "a factory of steps in a loop": """
+        def make_step(optim):
+            @eqx.filter_jit
+            def step(model, state, x):
+                def loss(m):
+                    return jnp.mean(jax.vmap(m)(x) ** 2)
+                g = eqx.filter_grad(loss)(model)
+                u, state = optim.update(g, state)
+                return eqx.apply_updates(model, u), state
+            return step
+
+        def train(model, x, epochs):
+            for _ in range(epochs):
+                optim = optax.sgd(0.1, momentum=0.9)  # starts anew
+                state = optim.init(eqx.filter(model, eqx.is_array))
+                step = make_step(optim)
+                model, state = step(model, state, x)
+            return model
+
+        def workload(rep):
+            return train(NET, X + rep, 2)
+        """,
+    "scan and map over a local body": """
+        def f(x: jax.Array, w: jax.Array, n: int):
+            def body(carry, t):
+                carry = jnp.tanh(w @ carry) + t
+                return carry, carry.sum()
+
+            last, sums = jax.lax.scan(body, x, jnp.arange(3.0))
+            again, _ = jax.lax.scan(lambda c, _: (c * 0.5, None), last, None, length=n)
+            return last, sums, again, jax.lax.map(lambda row: row * w, sums)
+
+        def workload(rep):
+            return f(X[0], jnp.eye(3) * (rep + 1), 4)
+        """,
+    "static and donated arguments keep their places": """
+        def f(x: jax.Array, s: jax.Array):
+            @functools.partial(jax.jit, static_argnums=(1,), static_argnames=("flip",))
+            def g(v, n, *, flip=False):
+                v = v * s
+                return jnp.tile(v, n)[::-1] if flip else jnp.tile(v, n)
+            return g(x, 2), g(x, 3, flip=True)
+
+        def workload(rep):
+            return f(X[0], jnp.float32(rep))
+        """,
+    "comments, docstrings and text over several lines": '''
+        def f(x: jax.Array, s: jax.Array):
+            # above
+            @jax.jit  # beside
+            def g(
+                v,  # the value
+            ):
+                """Doc.
+
+                More.
+                """
+                text = """a
+              b"""
+                return v * s * len(text)  # behind
+
+            return g(
+                x,  # given
+            )
+
+        def workload(rep):
+            return f(X, jnp.float32(rep))
+        ''',
+    "a name that the module has too": """
+        def step(x):
+            return x + 1
+
+        def f(x: jax.Array, w: jax.Array):
+            @jax.jit
+            def step(x):
+                return x * w
+            return step(x)
+
+        def workload(rep):
+            return f(X, jnp.float32(rep)), step(1)
+        """,
+    "a compiled function that is returned and reads nothing": """
+        def make():
+            @jax.jit
+            def g(x):
+                return x * 2
+            return g
+
+        def workload(rep):
+            return make()(X + rep)
+        """,
+    "a generator and a coroutine": """
+        def gen(x: jax.Array, s: jax.Array):
+            f = jax.jit(lambda v: v * s)
+            for i in range(3):
+                yield f(x + i)
+
+        async def co(x: jax.Array, s: jax.Array):
+            f = jax.jit(lambda v: v - s)
+            return f(x)
+
+        def workload(rep):
+            try:
+                co(X, X).send(None)
+            except StopIteration as done:
+                value = done.value
+            return list(gen(X, jnp.float32(rep))), value
+        """,
+    "the module level has loops too": """
+        OUT = []
+        for scale in [jnp.float32(1.0), jnp.float32(2.0)]:
+            OUT.append(jax.jit(lambda v: v * scale)(X))
+
+        def workload(rep):
+            return OUT
+        """,
+}
+
+REFUSED = {
+    "a cached factory": (
+        """
+        @functools.lru_cache
+        def make(n):
+            return jax.jit(lambda x: x * n)
+        """,
+        "cached-factory",
+    ),
+    "made once for an object": (
+        """
+        class A:
+            def __init__(self, s):
+                self.f = jax.jit(lambda x: x * s)
+        """,
+        "cached-factory",
+    ),
+    "made where it is missing": (
+        """
+        class A:
+            def f(self, x):
+                if self._f is None:
+                    self._f = jax.jit(lambda x: x * 2)
+                return self._f(x)
+        """,
+        "cached-factory",
+    ),
+    "jit of a function of the module": (
+        """
+        def g(x):
+            return x + 1
+
+        def f(x):
+            return jax.jit(g)(x)
+        """,
+        "cached-factory",
+    ),
+    "filter_jit of a Module": (
+        """
+        def f(net: eqx.nn.MLP, x):
+            return eqx.filter_jit(net)(x)
+        """,
+        "cached-factory",
+    ),
+    "kept for later with the loop's variable": (
+        """
+        def f(scales: list[jax.Array]):
+            out = []
+            for s in scales:
+                out.append(jax.jit(lambda x: x * s))
+            return out
+        """,
+        "late-binding",
+    ),
+    "handed on with a local value": (
+        """
+        def f(s: jax.Array):
+            return jax.jit(lambda x: x * s)
+        """,
+        "local-callable",
+    ),
+    "a name is rebound after the jit was made": (
+        """
+        def f(xs: list[jax.Array], s: jax.Array):
+            g = jax.jit(lambda x: x * s)
+            out = []
+            for x in xs:
+                out.append(g(x))
+                s = s + 1
+            return out
+        """,
+        "frozen-by-jit",
+    ),
+    "an attribute changes in between": (
+        """
+        class A:
+            def __init__(self, w: jax.Array):
+                self.w = w
+
+            def run(self, xs: list[jax.Array]):
+                g = jax.jit(lambda x: x * self.w)
+                out = []
+                for x in xs:
+                    out.append(g(x))
+                    self.w = self.w + 1
+                return out
+        """,
+        "mutable-self",
+    ),
+    "a dict changes in between": (
+        """
+        def f(xs: list[jax.Array], params: dict[str, jax.Array]):
+            g = jax.jit(lambda x: x * params["w"])
+            out = []
+            for x in xs:
+                out.append(g(x))
+                params["w"] = params["w"] + 1
+            return out
+        """,
+        "frozen-by-jit",
+    ),
+    "a rebound global": (
+        """
+        SCALE = 1.0
+
+        def set_scale(s):
+            global SCALE
+            SCALE = s
+
+        def f(x: jax.Array):
+            return jax.jit(lambda v: v * SCALE)(x)
+        """,
+        "rebound-global",
+    ),
+    "it prints when it is traced": (
+        """
+        def f(x: jax.Array, s: jax.Array):
+            @jax.jit
+            def g(v):
+                print("tracing")
+                return v * s
+            return g(x)
+        """,
+        "host-effect",
+    ),
+    "host randomness when it is traced": (
+        """
+        def f(x: jax.Array):
+            return jax.jit(lambda v: v * np.random.rand())(x)
+        """,
+        "host-effect",
+    ),
+    "what it captures is unknown": (
+        """
+        def f(x, thing):
+            return jax.jit(lambda v: v * thing)(x)
+        """,
+        "mutable-self",
+    ),
+    "it calls what is unknown": (
+        """
+        def f(x, function):
+            return jax.jit(lambda v: function(v))(x)
+        """,
+        "mutable-self",
+    ),
+    "a default reads a local name": (
+        """
+        def f(x: jax.Array, s: jax.Array):
+            out = []
+            for i in range(3):
+                g = jax.jit(lambda v, i=i: v * i)
+                out.append(g(x))
+            return out
+        """,
+        "local-callable",
+    ),
+    "nonlocal": (
+        """
+        def f(x: jax.Array):
+            count = 0
+            @jax.jit
+            def g(v):
+                nonlocal count
+                count += 1
+                return v
+            g(x)
+            return count
+        """,
+        "host-effect",
+    ),
+    "it calls itself": (
+        """
+        def f(x: jax.Array, s: jax.Array):
+            @jax.jit
+            def g(v, n=3):
+                return v if n == 0 else g(v * s, n - 1)
+            return g(x)
+        """,
+        "local-callable",
+    ),
+    "a private attribute": (
+        """
+        class A:
+            def f(self, x: jax.Array):
+                return jax.jit(lambda v: v * self.__w)(x)
+        """,
+        "local-callable",
+    ),
+    "locals": (
+        """
+        def f(x: jax.Array, s: jax.Array):
+            return jax.jit(lambda v: v * locals()["v"])(x)
+        """,
+        "dynamic-scope",
+    ),
+    "everything is donated": (
+        """
+        def f(x: jax.Array, w: jax.Array):
+            @eqx.filter_jit(donate="all")
+            def g(v):
+                return v * w
+            return g(x)
+        """,
+        "donated-later-read",
+    ),
+    "numpy computes with what it captures": (
+        """
+        def f(x: jax.Array, w: np.ndarray):
+            return jax.jit(lambda v: v * np.linalg.inv(w))(x)
+        """,
+        "host-arithmetic",
+    ),
+    "a nested function that others use": (
+        """
+        def f(x: jax.Array, s: jax.Array):
+            def inner(v):
+                return v * s
+            return jax.jit(lambda v: inner(v))(x), inner(x)
+        """,
+        "local-callable",
+    ),
+    "one number as int here and as float there": (
+        """
+        def f(x: jax.Array, s: float):
+            g = eqx.filter_jit(lambda v: v ** s)
+            return g(x)
+
+        def both(x: jax.Array):
+            return f(x, 2), f(x, 2.0)
+        """,
+        "varying-static",
+    ),
+    "a factory of what only exists here": (
+        """
+        def make_step(optim):
+            @jax.jit
+            def step(g, state):
+                return optim.update(g, state)
+            return step
+
+        def fit(g: jax.Array, state, lr: float):
+            for _ in range(3):
+                optim = optax.adam(lr)
+                step = make_step(optim)
+                g, state = step(g, state)
+            return g
+        """,
+        "local-callable",
+    ),
+    "lambdas in a loop that see its last value": (
+        """
+        def f(gains):
+            taps = []
+            for g in gains:
+                taps.append(lambda x: jnp.tanh(x) * g)
+            return taps
+        """,
+        "late-binding",
+    ),
+}
+
+
+def source(body: str) -> str:
+    return program(DATA.replace("\n    ", "\n") + body.replace("\n        ", "\n"))
+
+
+@pytest.mark.parametrize("body", MOVED.values(), ids=MOVED)
+def test_moves_and_stays_the_same(body: str) -> None:
+    before = source(body)
+    assert set(reasons(HoistJit(), before)) == {"patch"}
+    after = rewritten(HoistJit(), before)
+    expected, got = assert_equivalent(before, after)
+    assert not any(isinstance(r, tuple) and r[:1] == ("raised",) for r in expected.results)
+    if expected.compilations[-1]:
+        assert got.compilations[-1] == 0, after
+    for line in before.splitlines():
+        assert line.partition("#")[2] in after
+
+
+@pytest.mark.parametrize(("body", "reason"), REFUSED.values(), ids=REFUSED)
+def test_refused(body: str, reason: str) -> None:
+    assert reasons(HoistJit(), program(body)) == [reason]
+
+
+def test_inside_a_trace_is_no_site() -> None:
+    body = """
+        def f(x, s):
+            return jax.jit(lambda v: v * s)(x)
+
+        @jax.jit
+        def g(x, s):
+            return f(x, s)
+        """
+    assert findings(HoistJit(), program(body)) == ()
