@@ -59,7 +59,7 @@ def check_object(
     read = Read(path, not is_immutable(kind, effects))
     if len(path) == 1 and not read.mutable:
         return
-    for touch in touches(between, module, effects):
+    for touch in (t for statement in between for t in touches(statement, module, effects)):
         if touch.hits(read):
             line = getattr(touch.node, "lineno", 0)
             message = f"`{'.'.join(path)}` may change after the compiled function was made: {touch.what} (line {line})"
