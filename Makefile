@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo test clean
+.PHONY: demo test oracle clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -25,6 +25,10 @@ test: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy src codemods
 	$(BIN)/pytest -n 2
+
+# Twenty thousand generated loops against the replay of their plans.
+oracle: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/oracle.py 20000
 
 clean:
 	rm -rf $(VENV)

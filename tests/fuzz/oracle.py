@@ -52,6 +52,20 @@ def _is_of_program(loop: Loop) -> bool:
     return isinstance(loop.node, ast.For | ast.ListComp) and "xs" in ast.unparse(loop.node)
 
 
+def difference(text: str) -> tuple[str | None, str]:
+    """A plan that does something else than the program, if there is one, and how the program was split."""
+    found, outcome = plans(text)
+    expected = original(text) if found else []
+    for each in found:
+        try:
+            got: Any = by_plan(each)
+        except Exception as error:
+            got = repr(error)
+        if got != expected:
+            return f"{type(each).__name__}, {each.block.kind}\nexpected {expected}\ngot {got}", outcome
+    return None, outcome
+
+
 def original(text: str) -> list[Any]:
     return _seen(ast.parse(text), {})
 

@@ -187,9 +187,7 @@ class Blocks:
         if function not in known:
             known[function] = False
             calls = [n for n in ast.walk(function.node) if isinstance(n, ast.Call)]
-            known[function] = any(
-                self._is_heavy(self.effects.inference.kind(c.func, function.module)) for c in calls
-            )
+            known[function] = any(self._is_heavy(self.effects.inference.kind(c.func, function.module)) for c in calls)
         return known[function]
 
     def _own_heavy(self, statement: ast.stmt) -> list[ast.Call]:
@@ -222,8 +220,10 @@ class Blocks:
         if is_device(kind) or isinstance(kind, Array | Device):
             return True
         structures = (Instance, Record, Sequence, Mapping)
-        return isinstance(value, ast.Call) and (kind == UNKNOWN or isinstance(kind, structures)) and (
-            bool(self.heavy_calls(value)) or self._is_pure_library(value)
+        return (
+            isinstance(value, ast.Call)
+            and (kind == UNKNOWN or isinstance(kind, structures))
+            and (bool(self.heavy_calls(value)) or self._is_pure_library(value))
         )
 
     def _is_pure_library(self, call: ast.Call) -> bool:

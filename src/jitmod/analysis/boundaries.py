@@ -73,8 +73,9 @@ def _of_call(call: ast.Call, module: SourceModule, infer: Inference) -> Iterator
     statement = statement_of(call, module)
     name = None
     match statement:
-        case ast.Assign(targets=[ast.Name(id=target)], value=value) | ast.AnnAssign(
-            target=ast.Name(id=target), value=value
+        case (
+            ast.Assign(targets=[ast.Name(id=target)], value=value)
+            | ast.AnnAssign(target=ast.Name(id=target), value=value)
         ) if value is call:
             name = target
     keywords = (*options, *(call.keywords if jit not in _EAGER else ()))

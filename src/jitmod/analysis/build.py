@@ -26,10 +26,20 @@ def build(env: Environment, live: frozenset[str]) -> Body:
     Raises `Unplannable` where the body cannot be followed.
     """
     builder = Builder(env, Traceable(env))
-    builder.block(env.loop.body, ())
+    builder.block(env.loop.body, (), outermost=True)
     builder.join_skipped()
     _drop_unread(env.body, live)
     return env.body
+
+
+@dataclass(frozen=True, eq=False)
+class _Skipped:
+    """What the names are where `continue` cuts an iteration short."""
+
+    statement: ast.If
+    guards: _Guards
+    taken: Guard
+    env: dict[str, Value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +48,16 @@ class Builder:
 
     env: Environment
     traceable: Traceable
-    skipped: list[tuple[ast.If, Guard, dict[str, Value]]] = field(default_factory=list)  # what `continue` left behind
+    skipped: list[_Skipped] = field(default_factory=list)
 
-    def block(self, statements: list[ast.stmt], guards: _Guards) -> None:
-        """The statements of a block, in order, under `guards`."""
+    def block(self, statements: list[ast.stmt], guards: _Guards, outermost: bool = False) -> None:
+        """The statements of a block, in order, under `guards`; `outermost`: of the loop's own block."""
         for statement in statements:
             match statement:
                 case ast.Pass() | ast.Expr(value=ast.Constant()):
                     continue
                 case ast.If():
-                    guards += self._branch(statement, guards)
+                    guards += self._branch(statement, guards, outermost)
                 case _ if self._stays(statement):
                     self._host_statement(statement, guards)
                 case ast.Assign(targets=[target], value=value) if (
@@ -164,7 +174,7 @@ class Builder:
 
     # -- branches ----------------------------------------------------------------------------------------------------
 
-    def _branch(self, statement: ast.If, guards: _Guards) -> _Guards:
+    def _branch(self, statement: ast.If, guards: _Guards, outermost: bool) -> _Guards:
         """An `if`: its test, its arms, and merges. The guards of what follows, where an arm ends with `continue`."""
         test = Node("test", statement, statement.test, guards=guards)
         self._flatten(statement.test, test)
@@ -178,10 +188,10 @@ class Builder:
         more: _Guards = ()
         for arm, expected in ((statement.body, True), (statement.orelse, False)):
             self.env.body.env = dict(before)
-            skips = bool(arm) and isinstance(arm[-1], ast.Continue) and not guards
+            skips = bool(arm) and isinstance(arm[-1], ast.Continue) and outermost
             self.block(arm[:-1] if skips else arm, (*guards, Guard(condition, expected)))
             if skips:
-                self.skipped.append((statement, Guard(condition, expected), dict(self.env.body.env)))
+                self.skipped.append(_Skipped(statement, guards, Guard(condition, expected), dict(self.env.body.env)))
                 more = (*more, Guard(condition, not expected))
             else:
                 ends.append(dict(self.env.body.env))
@@ -210,9 +220,9 @@ class Builder:
 
     def join_skipped(self) -> None:
         """At the end of an iteration: what the names are where `continue` has cut it short."""
-        for statement, guard, env in reversed(self.skipped):
-            arms = (env, self.env.body.env) if guard.expected else (self.env.body.env, env)
-            self.env.body.env = self._merged(statement, guard.condition, *arms, guards=())
+        for skip in reversed(self.skipped):
+            arms = (skip.env, self.env.body.env) if skip.taken.expected else (self.env.body.env, skip.env)
+            self.env.body.env = self._merged(skip.statement, skip.taken.condition, *arms, guards=skip.guards)
 
     def _forbid(self, statement: ast.stmt) -> None:
         for node in ast.walk(statement):

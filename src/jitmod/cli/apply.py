@@ -205,9 +205,7 @@ def _of_project(session: Session, command: Command | None, python: Path | None) 
     return recorded if recorded.is_file() else interpreter(None)
 
 
-def _recorded_first(
-    patch: Patch, document: Document, known: Recorded, named: Sequence[Workload]
-) -> Sequence[Workload]:
+def _recorded_first(patch: Patch, document: Document, known: Recorded, named: Sequence[Workload]) -> Sequence[Workload]:
     """A command that the user gave goes before what is configured; invented arguments come last."""
     from jitmod.trial.recording.workload import recorded, synthesised
 

@@ -70,9 +70,7 @@ class Repository:
         """The folder for evidence and locks. It is inside git's own, so no clone or pull request can supply it."""
         return self.common / "jitmod"
 
-    def git(
-        self, *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
-    ) -> str:
+    def git(self, *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
         """What git prints. Raises `GitFailed`. Locks that git could do without are not taken."""
         try:
             command = ["git", "--no-optional-locks", *arguments]

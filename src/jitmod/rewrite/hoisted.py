@@ -408,9 +408,7 @@ class Hoisting:
         lines += body_lines(lifting.prelude(inside), [f"return {body}"], self._step())
         return lines, [*self._without_statement(uses), *self._calls(uses, lifting, keyword_only)]
 
-    def _wrapped(
-        self, lifting: Lifting, uses: Uses, jit: str, inside: Sequence[Edit]
-    ) -> tuple[list[str], list[Edit]]:
+    def _wrapped(self, lifting: Lifting, uses: Uses, jit: str, inside: Sequence[Edit]) -> tuple[list[str], list[Edit]]:
         creation, document = self.creation, self.document
         if creation.is_eager:
             return self._eager(lifting, inside)

@@ -67,9 +67,7 @@ def compare(
         if math.isfinite(bound) and size > excess * bound:
             excess = size / bound
             worst = {"test": "values", **_located(left, right, where), "error_in_bounds": _finite(size)}
-    return Comparison(
-        worst if values else None, max(errors.values(), default=0.0), tuple(weak), tuple(opaque), errors
-    )
+    return Comparison(worst if values else None, max(errors.values(), default=0.0), tuple(weak), tuple(opaque), errors)
 
 
 def _structure(left: Entry | None, right: Entry | None) -> dict[str, Any] | None:

@@ -172,9 +172,7 @@ def _at_the_site(bench: Bench, channel: Channel, chosen: int, until: float) -> d
     return {"site": site} | ({"failure": found.failure} if found.failure is not None else {})
 
 
-def _sabotage(
-    bench: Bench, channel: Channel, reference: Reference, chosen: int, allowed: compare.Slack | None
-) -> None:
+def _sabotage(bench: Bench, channel: Channel, reference: Reference, chosen: int, allowed: compare.Slack | None) -> None:
     """Spoil the candidate until parity notices. `seen` is what is hoped for."""
     results: dict[str, str] = {}
     for name, spoil in (("scaled", sabotage.scaled), ("rolled", sabotage.rolled)):

@@ -165,14 +165,17 @@ class Recorder:
         """Write the counts down; the last note counts."""
         self._noted = time.perf_counter()
         functions = {
-            number: {"entries": w.entries, "kinds": w.kinds, "shapes": w.shapes, "skipped": dict(w.skipped),
-                     "callers": sorted(w.callers)}
+            number: {
+                "entries": w.entries,
+                "kinds": w.kinds,
+                "shapes": w.shapes,
+                "skipped": dict(w.skipped),
+                "callers": sorted(w.callers),
+            }
             for number, w in self._functions.items()
             if w.entries
         }
-        sites = [
-            [site.entries, site.steps, max(site.longest, site.running), site.seconds] for site in self._sites
-        ]
+        sites = [[site.entries, site.steps, max(site.longest, site.running), site.seconds] for site in self._sites]
         seconds = self._noted - self._began
         self._log.counts({"functions": functions, "sites": sites, "seconds": seconds})
 

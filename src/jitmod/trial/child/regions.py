@@ -60,9 +60,7 @@ def difference(
         errors["text"] = math.inf
     changed = arguments.failure and {**arguments.failure, "test": "effects"}
     failures = [output.failure, changed, said_otherwise if math.isfinite(bound) else None]
-    return compare.Comparison(
-        next((f for f in failures if f), None), max(errors.values(), default=0.0), errors=errors
-    )
+    return compare.Comparison(next((f for f in failures if f), None), max(errors.values(), default=0.0), errors=errors)
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,7 @@ def is_clear(ratios: Array) -> bool:
     return len(first) == FIRST_LOOK and (bool(np.all(first > CLEAR)) or bool(np.all(first < -CLEAR)))
 
 
-def is_settled(
-    ratios: Array, min_speedup: float, confidence: float, seed: int, baseline: Sequence[float] = ()
-) -> bool:
+def is_settled(ratios: Array, min_speedup: float, confidence: float, seed: int, baseline: Sequence[float] = ()) -> bool:
     """Is it known already whether the speedup exceeds `min_speedup`, and what equal arms show on this machine?"""
     distribution = medians(ratios, seed)
     threshold = math.log(min_speedup)
