@@ -19,6 +19,7 @@ from jitmod.analysis.jits import Contexts, is_heavy
 from jitmod.analysis.legality import (
     check_clock,
     check_context,
+    check_header,
     check_keys,
     check_lengths,
     check_live_outs,
@@ -89,6 +90,7 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
         graph, found, live = dependences(loop, effects, on_host)
     body = graph.body
     chains = _take_sides(graph, loop, infer)
+    check_header(loop, body, found, effects)
     mapped = body.device_nodes()
     used = _used_streams(mapped, body)
     for stream in used:

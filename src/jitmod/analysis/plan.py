@@ -84,7 +84,6 @@ def dependences(
     found = streams(loop, effects.inference)
     live = live_names(loop)
     body = build(Environment(loop, found, effects, on_host), live)
-    check_header(loop, body, found, effects)
     return Graph(loop, body, found, effects), found, live
 
 
@@ -92,6 +91,7 @@ def plan(loop: Loop, effects: Effects) -> LoopPlan:
     """Distribute a loop, over a period where that sets more heavy computations free. Raises `Unplannable`."""
     graph, found, live = dependences(loop, effects)
     blocks = [WHOLE, *periods(graph.body)]
+    check_header(loop, graph.body, found, effects)
     plans = [LoopPlan(loop, found, graph.body, graph, _pieces(graph, block), block, live) for block in blocks]
     return max(plans, key=lambda p: len(p.traced))
 
