@@ -137,10 +137,10 @@ REFUSED = {
         """,
         "slice-bounds",
     ),
-    "a list of Modules": (
+    "a Module for each name": (
         """
-        def f(nets: list[Net], x: jax.Array):
-            return [net(x) for net in nets]
+        def f(nets: dict[str, Net], names: list[str], xs: jax.Array):
+            return [nets[name](x) for name, x in zip(names, xs)]
         """,
         "static-leaves-differ",
     ),
@@ -164,25 +164,6 @@ REFUSED = {
             for x in xs:
                 y = net(x)
             return y
-        """,
-        "live-out-unbound",
-    ),
-    "the target is read after the loop": (
-        """
-        def f(net: Net, xs: jax.Array):
-            out = []
-            for x in xs:
-                out.append(net(x))
-            return out, x
-        """,
-        "live-out-unbound",
-    ),
-    "module scope": (
-        """
-        NET = Net(eqx.nn.Linear(3, 3, key=jax.random.key(0)))
-        OUT = []
-        for x in jnp.ones((4, 3)):
-            OUT.append(NET(x))
         """,
         "live-out-unbound",
     ),

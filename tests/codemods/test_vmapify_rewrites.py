@@ -316,6 +316,112 @@ PROGRAMS = {
         def workload():
         \treturn f(NET, XS)
         """,
+    "names and targets that are read after the loop": """
+        def f(net: Net, xs: jax.Array):
+            out = []
+            for i, x in enumerate(xs):
+                h = net(x)
+                y = h * 2
+                out.append(float(y.sum()))
+            return out, i, x, y
+
+        def workload():
+            return f(NET, XS), f(NET, XS[:1])
+        """,
+    "module scope": """
+        TOTAL, OUT = 0.0, []
+        for i, x in enumerate(XS):
+            y = NET(x)
+            loss = jnp.sum(y)
+            TOTAL += float(loss)
+            if i % 2 == 0:
+                print(i, f"{float(loss):.3f}")
+            OUT.append(y)
+
+        def workload():
+            return OUT, TOTAL, i, x, y, loss
+        """,
+    "continue": """
+        def f(net: Net, xs: jax.Array, names: list[str]):
+            out = []
+            for name, x in zip(names, xs):
+                score = float(net(x).sum())
+                if score > 0:
+                    print(name)
+                    continue
+                out.append((name, f"{score:.3f}"))
+            return out
+
+        def workload():
+            return f(NET, XS, NAMES)
+        """,
+    "items that are unpacked": """
+        def f(net: Net, pairs: list[tuple[jax.Array, jax.Array]]):
+            total = 0.0
+            for x, y in pairs:
+                total += float(jnp.mean((net(x) - y) ** 2))
+            return total
+
+        def workload():
+            return f(NET, list(zip(XS, YS))), f(NET, [])
+        """,
+    "names beside the arrays": """
+        def f(net: Net, items: list[tuple[str, jax.Array]]):
+            out = {}
+            for name, x in items:
+                out[name] = net(x)
+            return out
+
+        def workload():
+            return f(NET, list(zip(NAMES, XS)))
+        """,
+    "the items of a dict": """
+        def f(net: Net, crops: dict[str, jax.Array]):
+            out = {}
+            for name, crop in crops.items():
+                out[name] = net(crop)
+            return out
+
+        def workload():
+            return f(NET, dict(zip(NAMES, XS))), f(NET, {})
+        """,
+    "the values of a dict": """
+        def f(net: Net, crops: dict[str, jax.Array]):
+            return [net(crop) for crop in crops.values()], jnp.stack([net(c) for c in crops.values()])
+
+        def workload():
+            return f(NET, dict(zip(NAMES, XS)))
+        """,
+    "an ensemble": """
+        def f(nets: list[Net], x: jax.Array):
+            return jnp.stack([net(x) for net in nets])
+
+        def workload():
+            nets = [Net(eqx.nn.Linear(3, 3, key=jax.random.key(k))) for k in range(4)]
+            return f(nets, XS[0])
+        """,
+    "an ensemble, and an input for each": """
+        def f(nets: list[Net], xs: jax.Array):
+            out = []
+            for net, x in zip(nets, xs):
+                out.append(net(x) * 2)
+            return out
+
+        def workload():
+            nets = [Net(eqx.nn.Linear(3, 3, key=jax.random.key(k))) for k in range(5)]
+            return f(nets, XS), f(nets[:2], XS[:2])
+        """,
+    "a key for each position": """
+        def f(net: Net, xs: jax.Array, key: jax.Array):
+            out = []
+            for i, x in enumerate(xs):
+                noise = jax.random.normal(jax.random.fold_in(key, i), (3,))
+                out.append(net(x + noise))
+            return jnp.stack(out)
+
+        def workload():
+            return f(NET, XS, jax.random.key(5))
+        """,
 }
 
 

@@ -7,7 +7,7 @@ piece: the loop that stays, in its old order, on the values that the map piece e
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jitmod.analysis.causes import Batchable
 from jitmod.analysis.collect import Collector, collectors_of
@@ -17,23 +17,24 @@ from jitmod.analysis.graph import Graph
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts, is_heavy
 from jitmod.analysis.legality import (
+    LiveOuts,
     check_clock,
     check_context,
     check_header,
     check_keys,
     check_lengths,
-    check_live_outs,
     check_names,
     check_results,
     check_try_around,
     check_try_at_calls,
+    live_outs,
 )
 from jitmod.analysis.loops import LOOPS, Loop, Stream, Unplannable, check_stackable
 from jitmod.analysis.periods import WHOLE
 from jitmod.analysis.plan import LoopPlan, Piece, dependences
 from jitmod.analysis.ssa import Body, Node, Value
 from jitmod.analysis.syntax import below, between
-from jitmod.analysis.values import Array, Sequence
+from jitmod.analysis.values import Array, Instance, Sequence, item_of
 from jitmod.model import Assumption
 
 
@@ -50,18 +51,24 @@ class Emit:
 class BatchPlan(LoopPlan):
     """A plan whose device pieces come before its host piece.
 
-    `items` are the streams that the map piece reads; `bounded_elsewhere`: another one, in a zip, may end the loop
-    earlier. `sources` are the iterables of all streams, as written.
+    `items` are the streams that the map piece reads, `positions` those that count the items for it;
+    `bounded_elsewhere`: another one, in a zip, may end the loop earlier. `sources` are the iterables of all streams.
     """
 
     items: tuple[Stream, ...]
+    positions: tuple[Stream, ...]
     emits: tuple[Emit, ...]
     collectors: tuple[Collector, ...]
-    live_keys: tuple[str, ...]
+    live_outs: LiveOuts
     bounded_elsewhere: bool
     sources: tuple[ast.expr, ...]
     assumptions: tuple[Assumption, ...]
     heavy: ast.Call
+
+    @property
+    def keeps_iterable(self) -> bool:
+        """Whether the loop over results has to iterate over what the loop iterated over, too."""
+        return self.bounded_elsewhere or any(s.tracked for s in self.streams)
 
 
 def heavy_calls(loop: Loop, effects: Effects) -> list[ast.Call]:
@@ -94,10 +101,12 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
     mapped = body.device_nodes()
     used = _used_streams(mapped, body)
     for stream in used:
-        check_stackable(stream)
+        check_stackable(stream, infer)
     if not used:
         raise Unplannable("unknown-iterable", heavy, "the call takes nothing from the loop's items")
     check_lengths(used)
+    counted = {v.stream for n in mapped for e, v in n.uses.items() if v.is_position and e not in _item_names(body)}
+    positions = tuple(s for s in found if s in counted)
     scan = tuple(n for n in mapped if n.side == "scan")
     check_keys(loop, body, scan, chains, infer)
     pieces = (Piece("scan", scan), Piece("map", tuple(n for n in mapped if n.side == "map")),
@@ -105,15 +114,26 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
     check_names(loop, body, infer)
     sources = {ast.unparse(s.source) for s in used if s.source is not None}
     bounded = any(s.limits and (s.source is None or ast.unparse(s.source) not in sources) for s in found)
-    collectors = () if bounded else collectors_of(loop, body, infer)
+    outs = live_outs(body, live, chains, loop)
+    stays = bounded or bool(outs.names or outs.targets) or any(s.tracked for s in found)
+    collectors = () if stays else collectors_of(loop, body, infer)
     emits = _emits(body, collectors, loop)
-    check_results((e.value for e in emits), heavy)
-    keys = check_live_outs(body, live, chains, loop)
-    if keys and bounded:
-        raise Unplannable("prng-order", loop.node, f"`{keys[0]}` is read after a loop that may end before its items do")
+    if outs.keys and bounded:
+        what = f"`{outs.keys[0]}` is read after a loop that may end before its items do"
+        raise Unplannable("prng-order", loop.node, what)
+    for name in outs.names:
+        if any(name in n.makes for n in body.host_nodes()) or not (emits or collectors):
+            message = f"`{name}` is read after the loop, and " + (
+                "the loop binds it in two ways"
+                if emits or collectors
+                else "nothing else is: compute the last one alone"
+            )
+            raise Unplannable("live-out-unbound", loop.node, message)
     if not emits and not collectors:
         what = f"nothing reads what `{ast.unparse(heavy.func)}` returns: a warm-up or a benchmark"
         raise Unplannable("timing-loop", heavy, what)
+    emits = _with_last(emits, body, outs)
+    check_results((e.value for e in emits), heavy)
     check_clock(loop, body, infer)
     check_try_around(loop, infer)
     if not collectors or any(c.init is None for c in collectors):
@@ -121,8 +141,9 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
     iterables = tuple(dict.fromkeys(s.source for s in found if s.source is not None))
     assumed = _assumptions(used, body)
     return BatchPlan(
-        loop, found, body, graph, pieces, WHOLE, live, used, emits, collectors, keys, bounded, iterables, assumed, heavy
-    )
+        loop, found, body, graph, pieces, WHOLE, live,
+        used, positions, emits, collectors, outs, bounded, iterables, assumed, heavy,
+    )  # fmt: skip
 
 
 def _take_sides(graph: Graph, loop: Loop, infer: Inference) -> frozenset[str]:
@@ -159,6 +180,11 @@ def _calls_on_host(node: Node, graph: Graph) -> list[ast.Call]:
             and not any(isinstance(p, LOOPS) for p in between(c, root, module))]  # fmt: skip
 
 
+def _item_names(body: Body) -> set[ast.AST]:
+    """The names inside of `xs[i]` that is an item."""
+    return {n for read in body.item_reads for n in ast.walk(read)}
+
+
 def _used_streams(mapped: list[Node], body: Body) -> tuple[Stream, ...]:
     used: list[Stream] = []
     for node in mapped:
@@ -193,6 +219,15 @@ def _emits(body: Body, collectors: tuple[Collector, ...], loop: Loop) -> tuple[E
     return tuple(Emit(v, _all_pulled(readers[v], loop), tuple(readers[v])) for v in order)
 
 
+def _with_last(emits: tuple[Emit, ...], body: Body, outs: LiveOuts) -> tuple[Emit, ...]:
+    """Names of the map piece that are read after the loop leave it too: the loop that stays binds them."""
+    last = {body.env[name] for name in outs.names}
+    found = [replace(e, pulled=e.pulled and e.value not in last) for e in emits]
+    found += [Emit(v, False, ()) for v in last - {e.value for e in emits}]
+    order = {v: k for k, v in enumerate(v for n in body.device_nodes() for v in n.makes.values())}
+    return tuple(sorted(found, key=lambda e: order[e.value]))
+
+
 def _all_pulled(readers: list[ast.expr], loop: Loop) -> bool:
     return bool(readers) and all(_is_pulled(r, loop) for r in readers)
 
@@ -217,7 +252,9 @@ def _assumptions(used: tuple[Stream, ...], body: Body) -> tuple[Assumption, ...]
     for stream in used:
         assert stream.source is not None
         written = ast.unparse(stream.source)
-        if not isinstance(stream.kind, Array) and not (isinstance(stream.kind, Sequence) and stream.kind.uniform):
+        if isinstance(item_of(stream.kind), Instance):
+            found.append(Assumption("modules-alike", f"the Modules in `{written}` differ in their arrays alone"))
+        elif not isinstance(stream.kind, Array) and not (isinstance(stream.kind, Sequence) and stream.kind.uniform):
             found.append(Assumption("items-alike", f"the items of `{written}` have one shape and dtype"))
     for node in body.device_nodes():
         for part in ast.walk(node.expr) if node.expr is not None else ():

@@ -62,7 +62,8 @@ class Batchable:
 
     def _unavailable(self, value: Value, at: ast.AST) -> Blocker | None:
         if value.is_position:
-            return Blocker("index-as-python", at, f"the loop index `{value.name}` is used as a Python value")
+            message = f"the loop index `{value.name}` is used as a Python value"
+            return None if self._counts_keys(value, at) else Blocker("index-as-python", at, message)
         if value.origin == "carried":
             return None if value.name in self.chains else self._of_carried(value, at)
         if value.maker is None or value.maker in self.nodes:
@@ -70,6 +71,14 @@ class Batchable:
         if not value.name:  # a part of the same statement
             return self.cause(value.maker) or self._made_on_host(value, at)
         return self._made_on_host(value, at)
+
+    def _counts_keys(self, value: Value, at: ast.AST) -> bool:
+        """`fold_in(key, i)`: an array of positions does as well as the numbers."""
+        module = self.graph.loop.module
+        call = module.parents.get(at)
+        folds = isinstance(call, ast.Call) and call.args[1:2] == [at]
+        named = isinstance(call, ast.Call) and self.graph.effects.inference.dotted(call.func, module)
+        return folds and named == "jax.random.fold_in" and value.stream is not None and value.stream.from_zero
 
     def _of_carried(self, value: Value, at: ast.AST) -> Blocker:
         name = value.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.heap import Read, Touch, path_of, touches
@@ -146,17 +147,24 @@ def check_clock(loop: Loop, body: Body, infer: Inference) -> None:
                 raise Unplannable("timing-loop", call, "the loop reads the clock: it measures single items")
 
 
-def check_live_outs(body: Body, live: frozenset[str], scanned: frozenset[str], loop: Loop) -> tuple[str, ...]:
-    """Refuse where a name of the map piece is read after the loop; return the scanned keys that are."""
-    bound = {name for node in body.nodes for name in node.makes if name}
-    bound |= {n.id for n in ast.walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    live_here = live & bound if not isinstance(loop.node, ast.ListComp) else frozenset[str]()
-    host = {name for n in body.host_nodes() for name in n.makes}
-    overwritten = {n for n, v in body.env.items() if v.is_device}  # not the host's in the end
-    for name in sorted(live_here & ((live_here - host) | overwritten) - scanned):
-        message = f"`{name}` is read after the loop, and would be unbound there"
-        raise Unplannable("live-out-unbound", loop.node, message)
-    return tuple(sorted(scanned & live_here))
+@dataclass(frozen=True)
+class LiveOuts:
+    """What is read after a loop: keys that a scan hands on, names of the map piece, and targets of the loop."""
+
+    keys: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    targets: frozenset[str] = frozenset()
+
+
+def live_outs(body: Body, live: frozenset[str], scanned: frozenset[str], loop: Loop) -> LiveOuts:
+    """The names of the loop that are read after it and that the host piece does not bind."""
+    if isinstance(loop.node, ast.ListComp):
+        return LiveOuts()
+    bound = [name for name in sorted(live) if name in body.env]
+    values = {name: body.env[name] for name in bound if name not in scanned}
+    targets = frozenset(name for name, value in values.items() if value.origin == "item")
+    names = tuple(name for name, value in values.items() if value.is_device)
+    return LiveOuts(tuple(sorted(scanned & live)), names, targets)
 
 
 def live_names(loop: Loop) -> frozenset[str]:

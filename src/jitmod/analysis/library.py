@@ -141,6 +141,11 @@ MUTATING_METHODS = frozenset(
 )  # fmt: skip
 
 
+# wrappers that show progress and hand the items on as they are
+TRACKERS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.autonotebook.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm",
+                      "rich.progress.track"})  # fmt: skip
+
+
 def _below(dotted: str, names: tuple[str, ...]) -> bool:
     return any(dotted == name or (dotted.startswith(name) and not name[-1].isalpha()) for name in names)
 

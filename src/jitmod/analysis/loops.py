@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.values import (
     Array,
@@ -20,6 +21,7 @@ from jitmod.analysis.values import (
     Sequence,
     item_of,
     length_of,
+    unpacked,
 )
 from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Function, SourceModule
@@ -64,7 +66,7 @@ class Stream:
     """One value per item: `name` takes the items of `source`, or the position where `source` is None.
 
     `kind` is the container's kind; `path` leads to the name where an item is unpacked; `limits`: the loop may end with
-    it; `from_zero`: a position that counts from 0.
+    it; `from_zero`: a position that counts from 0; `tracked`: a progress bar shows its items.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Stream:
     path: tuple[int, ...] = ()
     limits: bool = True
     from_zero: bool = False
+    tracked: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,9 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
                     return
             yield Stream(target.id, None, Range(_range_length(args)), from_zero=_counts_from_zero(args))
             return
+        case ast.Call(args=[inner, *_]) if infer.dotted(iterable.func, module) in library.TRACKERS:
+            yield from (replace(stream, tracked=True) for stream in _streams(target, inner, module, infer))
+            return
     kind = infer.kind(iterable, module)
     written = ast.unparse(iterable)
     if isinstance(iterable, ast.Attribute) and infer.classes.is_property(iterable, module):
@@ -209,32 +215,48 @@ def names_of(target: ast.expr, path: tuple[int, ...] = ()) -> Iterator[tuple[ast
 
 
 def is_path(expr: ast.expr) -> bool:
-    """`a`, `a.b`, `a.b.c`: may be evaluated twice."""
+    """`a`, `a.b`, `a.b.c`, and a view of a dict there: may be evaluated twice."""
+    if is_view(expr) and isinstance(expr, ast.Call) and isinstance(expr.func, ast.Attribute):
+        expr = expr.func.value
     while isinstance(expr, ast.Attribute):
         expr = expr.value
     return isinstance(expr, ast.Name)
 
 
-def check_stackable(stream: Stream) -> None:
-    """Raise `Unplannable` where the items of a stream cannot be one array with a leading axis."""
+def is_view(expr: ast.expr) -> bool:
+    """`d.values()`, `d.items()`: what a jit takes for one static object has to be made a list first."""
+    match expr:
+        case ast.Call(func=ast.Attribute(attr="values" | "items" | "keys"), args=[], keywords=[]):
+            return True
+    return False
+
+
+def check_stackable(stream: Stream, infer: Inference) -> None:
+    """Raise `Unplannable` where the items of a stream cannot be one array, or one Module, with a leading axis."""
     assert stream.source is not None
     item = item_of(stream.kind)
     written = ast.unparse(stream.source)
     if stream.path:
-        raise Unplannable("ragged-items", stream.source, f"the items of `{written}` are unpacked; zip one array each")
+        part = unpacked(item, stream.path)
+        if not (isinstance(stream.kind, Sequence) and isinstance(item, Record) and isinstance(part, Array | NdArray)):
+            message = f"it cannot be told that the items of `{written}` are tuples with an array for `{stream.name}`"
+            raise Unplannable("ragged-items", stream.source, message)
+        return
     match stream.kind, item:
+        case Sequence(), Instance(cls) if infer.classes.is_module(cls):
+            return
         case _, Instance():
-            message = f"`{written}` holds Modules: their static fields may differ, so they are not stacked"
+            message = f"`{written}` holds objects whose fields may differ, so they are not stacked"
             raise Unplannable("static-leaves-differ", stream.source, message)
         case (Record(), _):
             raise Unplannable("ragged-items", stream.source, f"the items of `{written}` are written out one by one")
         case (Mapping(), _):
-            raise Unplannable("unknown-iterable", stream.source, f"`{written}` is a dict")
+            raise Unplannable("unknown-iterable", stream.source, f"`{written}` is a dict: iterate over its values")
         case (_, Number() | Constant()):
             message = f"the items of `{written}` are Python values; make them one array before the loop"
             raise Unplannable("index-as-python", stream.source, message)
         case (Sequence(), Record() | Sequence() | Mapping()):
-            message = f"the items of `{written}` are tuples or containers; iterate with zip over one array each"
+            message = f"the items of `{written}` are tuples or containers; unpack them in the loop's target"
             raise Unplannable("ragged-items", stream.source, message)
         case (Array() | NdArray(), _) | (Sequence(), Array() | NdArray()):
             return

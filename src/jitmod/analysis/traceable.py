@@ -12,7 +12,7 @@ from jitmod.analysis.jits import is_heavy
 from jitmod.analysis.loops import Stream, header
 from jitmod.analysis.ssa import Blocker, Environment, Value
 from jitmod.analysis.syntax import calls, is_simple_comparison, loads
-from jitmod.analysis.values import Array, Constant, Device, Instance, NdArray, Routine, is_device
+from jitmod.analysis.values import Array, Constant, Device, Instance, NdArray, Routine, Sequence, is_device
 
 _NEVER_DEVICE = (ast.Constant, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.Dict, ast.IfExp, ast.BoolOp)
 
@@ -174,10 +174,17 @@ class Traceable:
                 return inner
         holder = call.func.value if isinstance(call.func, ast.Attribute) else call.func
         own = [n for n in loads(call.func) if not self.env.is_local(n)]
-        if any(self.env.read(n.id, n).origin == "item" for n in own) and not self.on_device(holder):
+        if any(self._is_other_callee(n) for n in own) and not self.on_device(holder):
             message = f"`{ast.unparse(call.func)}` may be another Module for every item, with other static fields"
             return Blocker("static-leaves-differ", call, message)
         return None
+
+    def _is_other_callee(self, name: ast.Name) -> bool:
+        """Whether a name is an item that is called; Modules of one class out of a list can be stacked."""
+        value = self.env.read(name.id, name)
+        stacked = isinstance(value.kind, Instance) and self.env.effects.inference.classes.is_module(value.kind.cls)
+        listed = value.stream is not None and isinstance(value.stream.kind, Sequence) and not value.stream.path
+        return value.origin == "item" and not (stacked and listed)
 
     def _hazards(self, call: ast.Call) -> tuple[Hazard, ...]:
         if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.expr):

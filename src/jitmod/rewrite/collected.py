@@ -16,7 +16,7 @@ class Collected(LoopEdits):
     def edits(self) -> list[Edit]:
         """Nothing but lists is filled: the loop becomes one call."""
         folded = all(c.folds for c in self.plan.collectors)
-        if folded and len(self.plan.collectors) == 1 and not self.plan.live_keys:
+        if folded and len(self.plan.collectors) == 1 and not self.plan.live_outs.keys:
             inline = self._inlined(self.plan.collectors[0])
             if inline is not None:
                 return inline
@@ -43,7 +43,7 @@ class Collected(LoopEdits):
         """
         edits = self._without_inits()
         names = [c.name for c in self.plan.collectors]
-        targets = ", ".join([*names, *self.plan.live_keys])
+        targets = ", ".join([*names, *self.plan.live_outs.keys])
         count = self.count()
         text = self.function.call()
         if count is None:
@@ -51,7 +51,7 @@ class Collected(LoopEdits):
         else:
             for collector in self.plan.collectors:
                 edits += [self._restacked(f, collector.name) for f in collector.folds if not self._is_asarray(f)]
-            empty = ", ".join(["[]"] * len(names) + list(self.plan.live_keys))
+            empty = ", ".join(["[]"] * len(names) + list(self.plan.live_outs.keys))
             text += f" if {count} else {f'({empty})' if ', ' in empty else empty}"
         return [*edits, self.replaced(f"{targets} = {text}")]
 
@@ -69,10 +69,10 @@ class Collected(LoopEdits):
         count = self.count()
         inner = indent + step if count else indent
         names = [self.function.namer.fresh(self.array_name(self.function.outer[e.value])) for e in self.plan.emits]
-        several = len(names) + len(self.plan.live_keys) > 1 or len(self.plan.collectors) > 1
+        several = len(names) + len(self.plan.live_outs.keys) > 1 or len(self.plan.collectors) > 1
         lines: list[str] = []
         if several:
-            lines.append(f"{', '.join([*names, *self.plan.live_keys])} = {self.function.call()}")
+            lines.append(f"{', '.join([*names, *self.plan.live_outs.keys])} = {self.function.call()}")
         values = [e.value for e in self.plan.emits]
         for collector in self.plan.collectors:
             source = names[values.index(collector.value)] if several else self.function.call()

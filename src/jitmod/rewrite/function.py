@@ -13,16 +13,12 @@ from jitmod.analysis.batching import BatchPlan, Emit
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.loops import Stream, Unplannable, header, is_path
 from jitmod.analysis.ssa import Node, Value
-from jitmod.analysis.values import (
-    Array,
-    NdArray,
-    Sequence,
-)
 from jitmod.model import Knob
 from jitmod.rewrite.imports import Imports
 from jitmod.rewrite.names import Namer, for_expression, plural, singular, snake
 from jitmod.rewrite.parameters import Parameters
 from jitmod.rewrite.place import before_top_level, blank_lines
+from jitmod.rewrite.stacking import Stacking
 from jitmod.rewrite.text import document_comments, indented, reindent, splice
 from jitmod.source.document import Document
 from jitmod.source.project import SourceModule
@@ -101,6 +97,10 @@ class Compiled:
                 self.outer[emit.value] = name
             else:
                 self.outer[emit.value] = self.captured.get(emit.value) or self.namer.fresh(name)
+        for name in self.plan.live_outs.names:
+            if self.outer[self.plan.body.env[name]] != name:
+                message = f"`{name}` is read after the loop, and the loop over results cannot bind it"
+                raise Unplannable("live-out-unbound", self.plan.loop.node, message)
         for node in self.plan.body.host_nodes():
             for name, values in node.flows.items():
                 if any(value in self.outer and self.outer[value] != name for value in values):
@@ -177,13 +177,9 @@ class Compiled:
         items = self._items()
         for node in self.plan.body.device_nodes():
             self._rename_uses(node)
-        stacks: list[str] = []
-        sources = [self._source(stream, stacks) for stream, _ in items]
-        prelude: list[str] = []
-        if stacks:
-            strict = self.imports.refer("jax.numpy_dtype_promotion")
-            prelude.append(f'with {strict}("strict"):  # items of several dtypes raise here instead of being cast')
-            prelude.append(indented("\n".join(stacks), step))
+        stacking = Stacking(self)
+        sources = [stacking.source(stream, name) for stream, name in items]
+        prelude = stacking.prelude()
         names = [name for _, name in items]
         scan = self.plan.piece("scan")
         keys: list[str] = []
@@ -192,7 +188,10 @@ class Compiled:
             prelude += lines
             names += keys
             sources += scanned
-        lines = []
+        arange = self.imports.refer("jax.numpy.arange") if self.plan.positions else ""
+        names += [position.name for position in self.plan.positions]
+        sources += [f"{arange}(len({stacking.counted}))" for _ in self.plan.positions]
+        lines = list(stacking.opening)
         for node in self.plan.piece("map"):
             lines += self._mapped(node)
         results = [self.captured.get(e.value) or self.inner[e.value] for e in self.plan.emits]
@@ -204,37 +203,21 @@ class Compiled:
             function: list[str] = []
         else:
             one = len(names) == 1
-            per_item = self._inner("per_item")
-            argument = names[0] if one else self._inner("item")
+            per_item = self.inner_name("per_item")
+            argument = names[0] if one else self.inner_name("item")
             function = [""] if prelude and prelude[-1] else []
             function += [f"def {per_item}({argument}):"]
             function += [] if one else [f"{step}{', '.join(names)} = {argument}"]
             function += [indented("\n".join(lines), step), ""]
             xs = sources[0] if one else f"({', '.join(sources)})"
             call = f"{lax_map}({per_item}, {xs}, batch_size={self.constant})"
-        live = list(self.plan.live_keys)
+        live = list(self.plan.live_outs.keys)
         if not live:
             return [*prelude, *function, f"return {call}"]
         batch = ", ".join(plural(r) for r in results)
         return [*prelude, *function, f"{batch} = {call}", f"return {', '.join([batch, *live])}"]
 
-    def _source(self, stream: Stream, stacks: list[str]) -> str:
-        """The text, inside the function, of the array that holds a stream's items; lists are stacked first."""
-        assert stream.source is not None
-        text = self.hoisted.get(stream.source) or self.document.text(stream.source)
-        wish = text.rpartition(".")[2].lstrip("_") if text.replace(".", "_").isidentifier() else plural(stream.name)
-        wish = wish.lower() if wish.isupper() else wish
-        if isinstance(stream.kind, Array | NdArray):
-            return self.parameters.add(text, wish, self.parameters.annotation(stream.source))
-        stack = self.imports.refer("jax.numpy.stack")
-        name = self.parameters.add(text, wish, self.parameters.annotation(stream.source))
-        if isinstance(stream.kind, Sequence) and stream.kind.uniform:
-            return f"{stack}({name})"
-        stacked = self._inner(f"stacked_{name}")
-        stacks.append(f"{stacked} = {stack}({name})")
-        return stacked
-
-    def _inner(self, wish: str) -> str:
+    def inner_name(self, wish: str) -> str:
         """A name for use inside the function that nothing in it has yet."""
         return self.namer.fresh(wish, allowed=() if wish in self._mentioned() else (wish,))
 

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from jitmod.analysis.batching import BatchPlan
-from jitmod.analysis.loops import Unplannable, is_path
+from jitmod.analysis.loops import Unplannable, is_path, is_view
 from jitmod.analysis.ssa import Value
 from jitmod.analysis.values import Array, NdArray, length_of
 from jitmod.model import Edit
@@ -56,7 +56,8 @@ class LoopEdits:
         if not is_path(source):
             message = f"`{ast.unparse(source)}` may give no items and is written in the loop; give it a name first"
             raise Unplannable("may-be-empty", source, message)
-        return f"len({self.document.text(source)})"
+        counted = source.func.value if is_view(source) else source  # type: ignore[attr-defined]
+        return f"len({self.document.text(counted)})"
 
     def raises_when_empty(self) -> bool:
         """Whether the call itself raises for no items, as `jnp.stack` of an empty list does."""

@@ -56,7 +56,7 @@ class Lowering(LoopEdits):
         loop = self.plan.loop
         assert isinstance(loop.node, ast.ListComp)
         (emit, *others) = self.plan.emits
-        pure = not others and emit.readers == (loop.node.elt,) and not self.plan.bounded_elsewhere
+        pure = not others and emit.readers == (loop.node.elt,) and not self.plan.keeps_iterable
         parent = self.module.parents[loop.node]
         infer = self.function.effects.inference
         stackable = pure and isinstance(emit.value.kind, Array)
@@ -135,8 +135,8 @@ class Lowering(LoopEdits):
         pulled = [a for a, e in zip(arrays, emits, strict=True) if e.pulled]
         call = self.function.call()
         get = self.function.imports.refer("jax.device_get") if pulled else ""
-        whole = pulled == arrays and not self.plan.live_keys
-        lines = [f"{', '.join([*arrays, *self.plan.live_keys])} = {f'{get}({call})' if whole else call}"]
+        whole = pulled == arrays and not self.plan.live_outs.keys
+        lines = [f"{', '.join([*arrays, *self.plan.live_outs.keys])} = {f'{get}({call})' if whole else call}"]
         if pulled and not whole:
             argument = pulled[0] if len(pulled) == 1 else f"({', '.join(pulled)})"
             lines.append(f"{', '.join(pulled)} = {get}({argument})")
@@ -166,18 +166,25 @@ class Lowering(LoopEdits):
         """Target and iterable of the loop over results; the loop's own ones stay where the host piece reads them."""
         target, iterable = header(self.plan.loop)
         needed = {v.name for n in self.plan.body.host_nodes() for v in n.uses.values() if v.origin == "item"}
+        needed |= self.plan.live_outs.targets
         results = ", ".join(names)
         zipped = arrays[0] if len(arrays) == 1 and not arrays[0].startswith("*") else f"zip({', '.join(arrays)})"
-        if not needed and not self.plan.bounded_elsewhere:
+        if not needed and not self.plan.keeps_iterable:
             return results, zipped
+        if not needed and not self.plan.bounded_elsewhere and len(arrays) == 1 and isinstance(iterable, ast.Call):
+            first = self.plan.items[0].source
+            if first is not None and iterable.args[:1] == [first]:  # a progress bar, now around the results
+                return results, splice(self.document, iterable, {first: zipped})
         match target, iterable:
             case ast.Tuple(elts=[ast.Name(id=index), _]), ast.Call(func=ast.Name(id="enumerate"), args=[_, *start]):
-                if needed == {index} and not self.plan.bounded_elsewhere:
+                if needed == {index} and not self.plan.keeps_iterable:
                     inner = results if len(names) == 1 else f"({results})"
                     rest = "".join(f", {self.document.text(s)}" for s in start)
                     rest += "".join(f", {k.arg}={self.document.text(k.value)}" for k in iterable.keywords)
                     return f"{index}, {inner}", f"enumerate({zipped}{rest})"
-            case ast.Tuple(elts=elts), ast.Call(func=ast.Name(id="zip"), args=parts, keywords=[]):
+            case ast.Tuple(elts=elts), ast.Call(func=ast.Name(id="zip"), args=parts, keywords=[]) if not any(
+                s.tracked for s in self.plan.streams
+            ):
                 mapped = {ast.unparse(s.source) for s in self.plan.items if s.source is not None}
                 kept = [(e, p) for e, p in zip(elts, parts, strict=True) if ast.unparse(p) not in mapped
                         or {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} & needed]  # fmt: skip

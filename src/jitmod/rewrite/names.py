@@ -45,12 +45,14 @@ class Namer:
 
 def plural(name: str) -> str:
     """`loss` → `losses`, `pose` → `poses`, `xs` → `xs_all`."""
+    if len(name) == 1 and name != "s":
+        return f"{name}s"
     if name.endswith(("ss", "x", "ch", "sh")):
         return f"{name}es"
     if name.endswith("s"):
         return f"all_{name}"
     if name.endswith("y") and name[-2:-1] not in "aeiou":
-        return f"{name[:-1]}ies" if len(name) > 1 else "ys"
+        return f"{name[:-1]}ies"
     return f"{name}s"
 
 
