@@ -207,16 +207,17 @@ def _emits(body: Body, collectors: tuple[Collector, ...], loop: Loop) -> tuple[E
         unique = list(dict.fromkeys(c.value for c in collectors))
         return tuple(Emit(v, False, ()) for v in unique)
     readers: dict[Value, list[ast.expr]] = {}
+    kept: set[Value] = set()  # read on as they are, where a branch or an inner loop does not bind the name anew
     for node in body.host_nodes():
         for expr, value in node.uses.items():
             if value.is_device:
                 readers.setdefault(value, []).append(expr)
-        for values in node.flows.values():
-            for value in values:
-                if value.is_device:
-                    readers.setdefault(value, [])
+        for value in (v for values in node.flows.values() for v in values):
+            if value.is_device:
+                readers.setdefault(value, [])
+                kept.add(value)
     order = [v for n in body.device_nodes() for v in n.makes.values() if v in readers]
-    return tuple(Emit(v, _all_pulled(readers[v], loop), tuple(readers[v])) for v in order)
+    return tuple(Emit(v, v not in kept and _all_pulled(readers[v], loop), tuple(readers[v])) for v in order)
 
 
 def _with_last(emits: tuple[Emit, ...], body: Body, outs: LiveOuts) -> tuple[Emit, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from jitmod.analysis import library
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.ssa import Body, Environment, Guard, Node, Value
 from jitmod.analysis.syntax import between, names_of_target, stored, strict_children, target_of, unconditional
@@ -25,6 +26,7 @@ def build(env: Environment, live: frozenset[str]) -> Body:
 
     Raises `Unplannable` where the body cannot be followed.
     """
+    _check_late_reads(env)
     builder = Builder(env, Traceable(env))
     builder.block(env.loop.body, (), outermost=True)
     builder.join_skipped()
@@ -70,7 +72,7 @@ class Builder:
                     self._device_statement(statement, value, (name,), guards)
                 case ast.AugAssign(target=ast.Name(id=name) as target, value=value) if self.traceable.on_device(
                     target
-                ) and self.traceable.on_device(value):
+                ) and (self.traceable.on_device(value) or isinstance(self.env.kind(value), Number)):
                     self._device_statement(statement, value, (name,), guards)
                 case _:
                     self._host_statement(statement, guards)
@@ -106,7 +108,8 @@ class Builder:
         self.env.use_names(statement, node)
         self.env.body.nodes.append(node)
         names = stored(statement)
-        if isinstance(statement, _COMPOUND):
+        conditional = any(isinstance(n, ast.NamedExpr) for n in ast.walk(statement))
+        if isinstance(statement, _COMPOUND) or conditional:
             for name in names:  # where it is not bound here, the name keeps what it had
                 node.flows[name] = (self.env.read(name, statement),)
         twin = self._twin(statement)
@@ -182,6 +185,7 @@ class Builder:
         self.env.body.nodes.append(test)
         condition = self.env.define("", Number("bool"), test)
         for name in stored(ast.copy_location(ast.Expr(statement.test), statement)):
+            test.flows[name] = (self.env.read(name, statement),)
             self.env.define(name, UNKNOWN, test)
         before = dict(self.env.body.env)
         ends: list[dict[str, Value]] = []
@@ -271,3 +275,34 @@ def _drop_unread(body: Body, live: frozenset[str]) -> None:
     carried = {v.name for v in needed if v.origin == "carried"}
     for name in set(body.carried) - carried:
         del body.entry[name]
+
+
+def _check_late_reads(env: Environment) -> None:
+    """A function or generator that outlives its expression reads names later, when they may mean something else."""
+    changing = env.written | {stream.name for stream in env.streams}
+    for statement in env.loop.body:
+        for node in ast.walk(statement):
+            lazy = isinstance(node, ast.Lambda | ast.GeneratorExp | ast.FunctionDef | ast.AsyncFunctionDef)
+            if not lazy or _is_used_at_once(node, env):
+                continue
+            skipped = set(ast.walk(node.generators[0].iter)) if isinstance(node, ast.GeneratorExp) else set()
+            for name in ast.walk(node):
+                reads = isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and name not in skipped
+                if reads and isinstance(name, ast.Name) and name.id in changing and not env.is_local(name):
+                    message = f"`{name.id}` is read by a function or generator that may run when it means another value"
+                    raise Unplannable("late-binding", name, message)
+
+
+def _is_used_at_once(node: ast.AST, env: Environment) -> bool:
+    """Whether a lambda or generator is used up by the call that it is given to."""
+    call = env.module.parents.get(node)
+    if isinstance(call, ast.keyword):
+        call = env.module.parents.get(call)
+    if not isinstance(call, ast.Call) or node is call.func:
+        return isinstance(call, ast.Call)
+    name = env.effects.inference.dotted(call.func, env.module)
+    if name is None:  # `", ".join(...)`
+        return isinstance(call.func, ast.Attribute) and call.func.attr in ("join", "sort", "extend")
+    if name in ("map", "filter", "zip", "enumerate", "reversed", "iter"):
+        return _is_used_at_once(call, env) or isinstance(env.module.parents.get(call), ast.For | ast.comprehension)
+    return library.role(name) is not library.Role.UNKNOWN and name not in library.TRANSFORMS

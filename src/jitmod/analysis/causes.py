@@ -27,7 +27,7 @@ class Batchable:
 
     def __post_init__(self) -> None:
         self._clashes: dict[Node, Clash] = {}
-        self._item_names = {n for read in self.graph.body.item_reads for n in ast.walk(read)}
+        self._item_names = {n for read in self.graph.body.item_reads for n in ast.walk(read) if n is not read}
         for clash in self.graph.clashes:
             self._clashes.setdefault(clash.device, clash)
         self.chains = self._key_chains()

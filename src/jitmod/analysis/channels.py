@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.heap import is_immutable, own_container, touches
+from jitmod.analysis.heap import holds_objects, is_immutable, own_container, touches
 from jitmod.analysis.library import Role
 from jitmod.analysis.syntax import below
 from jitmod.analysis.values import (
@@ -97,7 +97,9 @@ def _accesses(root: ast.AST, apart: AbstractSet[ast.AST], module: SourceModule, 
                     yield Access("iterator")
                 elif not is_immutable(kind, effects) and not isinstance(kind, Range):
                     owner = own_container(node, module, effects)
-                    yield Access(f"heap:{owner}" if owner else "heap", writes=False)
+                    yield Access(
+                        f"heap:{owner}" if owner and not holds_objects(kind, effects) else "heap", writes=False
+                    )
             case ast.Assert() | ast.Raise() | ast.With() | ast.AsyncWith() | ast.Import() | ast.ImportFrom():
                 yield Access("exit")
             case ast.Subscript(value=value):

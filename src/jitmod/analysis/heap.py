@@ -250,3 +250,13 @@ def holds_mutable(kind: Kind, effects: Effects, depth: int = 4) -> bool:
             if holds_mutable(inner, effects, depth - 1):
                 return True
     return False
+
+
+def holds_objects(kind: Kind, effects: Effects) -> bool:
+    """Whether a container may hold objects that can be changed under another name."""
+    match kind:
+        case Sequence(item) | Mapping(item):
+            return not is_immutable(item, effects)
+        case Record(items):
+            return not all(is_immutable(item, effects) for item in items)
+    return False

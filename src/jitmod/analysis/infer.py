@@ -17,7 +17,7 @@ from jitmod.analysis.lists import as_changed, is_alike, keeps_kind
 from jitmod.analysis.parameters import call_sites, parameter
 from jitmod.analysis.parts import attribute, subscript
 from jitmod.analysis.reaching import reaching
-from jitmod.analysis.results import library_result
+from jitmod.analysis.results import falls_off, library_result
 from jitmod.analysis.values import (
     UNKNOWN,
     Array,
@@ -61,6 +61,8 @@ class Inference:
     _active: set[object] = field(default_factory=set)
     _provisional: dict[ast.AST, Kind] = field(default_factory=dict)
     _sites: dict[Function, list[tuple[SourceModule, ast.Call]]] = field(default_factory=dict)
+    changes: dict[Scope, dict[str, list[ast.AST]]] = field(default_factory=dict)  # remembered by `lists.as_changed`
+    mentions: dict[Scope, dict[str, list[ast.Name]]] = field(default_factory=dict)
     given: Mapping_[ast.arg, Kind] = field(default_factory=dict)  # what the call in question passes
     depth: int = 0
     cycles: int = 0
@@ -380,6 +382,8 @@ class Inference:
                 return Iterator(UNKNOWN)
             values = [n.value for n in own if isinstance(n, ast.Return) and n.value is not None]
             kinds = [self.kind(v, function.module) for v in values]
+            if values and falls_off(function.node.body):
+                kinds.append(Constant())  # None
             found = joined(kinds)
             if promised is None or isinstance(promised, Sequence | Mapping):
                 return found if found != UNKNOWN else promised or UNKNOWN

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def as_changed(kind: Sequence | Record, name: str, scope: Scope, infer: Inference) -> Kind:
     """A list that its scope changes: what is appended joins in, length and likeness are forgotten."""
     item, changed = item_of(kind), False
-    for parent in ast.walk(scope.node):
+    for parent in _changes(scope, infer).get(name, ()):
         match parent:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=base), attr=attr), args=args) if base == name:
                 if attr == "append" and len(args) == 1:
@@ -36,9 +36,43 @@ def as_changed(kind: Sequence | Record, name: str, scope: Scope, infer: Inferenc
                 item, changed = item if plain else UNKNOWN, True
             case ast.AugAssign(target=ast.Name(id=base)) if base == name:
                 item, changed = UNKNOWN, True
-    uses = [n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and n.id == name]
+    uses = _mentions(scope, infer).get(name, ())
     shared = isinstance(kind, Sequence) and any(_is_handed_on(n, scope.module, infer) for n in uses)
     return Sequence(item) if changed or shared else kind
+
+
+def _changes(scope: Scope, infer: Inference) -> dict[str, list[ast.AST]]:
+    """The nodes of a scope that change a container, by its name."""
+    known = infer.changes
+    if scope not in known:
+        found: dict[str, list[ast.AST]] = {}
+        for node in ast.walk(scope.node):
+            match node:
+                case (
+                    ast.Call(func=ast.Attribute(value=ast.Name(id=base)))
+                    | ast.Assign(targets=[ast.Subscript(value=ast.Name(id=base))])
+                    | ast.Subscript(value=ast.Name(id=base), ctx=ast.Store())
+                    | ast.AugAssign(target=ast.Name(id=base))
+                ):
+                    found.setdefault(base, []).append(node)
+                case ast.Delete(targets=targets):
+                    for target in targets:
+                        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                            found.setdefault(target.value.id, []).append(node)
+        known[scope] = found
+    return known[scope]
+
+
+def _mentions(scope: Scope, infer: Inference) -> dict[str, list[ast.Name]]:
+    """The names of a scope's code by their text."""
+    known = infer.mentions
+    if scope not in known:
+        found: dict[str, list[ast.Name]] = {}
+        for node in ast.walk(scope.node):
+            if isinstance(node, ast.Name):
+                found.setdefault(node.id, []).append(node)
+        known[scope] = found
+    return known[scope]
 
 
 def _is_handed_on(node: ast.Name, module: SourceModule, infer: Inference) -> bool:

@@ -144,14 +144,17 @@ class _Pass:
                 return exits.continued
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 a = s.args
-                given = [*a.defaults, *[d for d in a.kw_defaults if d is not None], *s.decorator_list]
+                notes = [x.annotation for x in ast.walk(a) if isinstance(x, ast.arg) and x.annotation is not None]
+                given = [*a.defaults, *[d for d in a.kw_defaults if d is not None], *s.decorator_list, *notes]
+                given += [s.returns] if s.returns is not None else []
                 return (after - {s.name}).union(*(_reads(d) for d in given))
             case ast.ClassDef():
                 parts = [*s.bases, *[k.value for k in s.keywords], *s.decorator_list]
                 return (after - {s.name}).union(*(_reads(p) for p in parts))
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 return after - {(n.asname or n.name).partition(".")[0] for n in names}
-        return (after - _walrus(s)) | _reads(s)
+        bound = _walrus(s.test) if isinstance(s, ast.Assert) else _walrus(s)
+        return (after - bound) | _reads(s)
 
     def _assigned(self, targets: list[ast.expr], after: _Names) -> _Names:
         killed = _NONE.union(*(_stores(t) for t in targets))

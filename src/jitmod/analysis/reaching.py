@@ -34,6 +34,11 @@ def reaching(name: str, use: ast.AST, scope: Scope) -> list[Binding]:
                     return found
                 if here and isinstance(statement, ast.If) and _both_arms(statement, here, inside):
                     return found
+        own = _bound_by(parent, node, bindings)
+        if own:
+            found += [b for b in own if b not in found]
+            if not isinstance(parent, ast.If | ast.While | ast.Try | ast.TryStar):
+                return found
         if isinstance(parent, _LOOPS) and block is not None:
             targets = [b for b in bindings if b.node is parent and b.how == "item"]
             if block is parent.body and targets:
@@ -61,6 +66,24 @@ def reads_of_binding(name: str, binding: ast.AST, function: Function) -> Iterato
             scope = function.module.scope_of(node).find(name)
             if scope is not None and any(b.node is binding for b in reaching(name, node, scope)):
                 yield node
+
+
+def _bound_by(parent: ast.AST, node: ast.AST, bindings: list[Binding]) -> list[Binding]:
+    """What a compound statement binds before a part of it runs: `with ... as w:`, `case [w]:`, `except E as w:`."""
+    before: list[ast.AST] = []
+    match parent:
+        case ast.With() | ast.AsyncWith() if any(node is s for s in parent.body):
+            return [b for b in bindings if b.node is parent]
+        case ast.ExceptHandler() if node is not parent.type:
+            return [b for b in bindings if b.node is parent]
+        case ast.match_case(pattern=pattern) if node is not pattern:
+            before = [pattern]
+        case ast.If(test=test) | ast.While(test=test) if node is not test:
+            before = [test]
+        case ast.Try(body=body) | ast.TryStar(body=body) if not any(node is s for s in body):
+            before = list(body)
+    inside = {n for part in before for n in ast.walk(part)}
+    return [b for b in bindings if b.node in inside]
 
 
 def _both_arms(statement: ast.If, here: list[Binding], inside: dict[Binding, set[ast.AST]]) -> bool:

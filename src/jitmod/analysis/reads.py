@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.heap import Path, Read, holds_mutable, is_immutable, path_of
+from jitmod.analysis.heap import Path, Read, holds_mutable, holds_objects, is_immutable, path_of
 from jitmod.analysis.loops import Loop
 from jitmod.analysis.ssa import Node
 from jitmod.analysis.values import Instance, Kind
@@ -19,7 +19,8 @@ def reads_of(node: Node, loop: Loop, effects: Effects) -> Iterator[Read]:
         if value.origin in ("invariant", "item"):
             kind, path = _object_read(name, value.kind, loop, effects)
             mutable = not is_immutable(kind, effects) or holds_mutable(kind, effects)
-            alias = value.origin == "invariant" and (may_be_alias(name, loop, effects) or isinstance(kind, Instance))
+            shared = isinstance(kind, Instance) or holds_objects(kind, effects)
+            alias = value.origin == "invariant" and (shared or may_be_alias(name, loop, effects))
             yield Read(path, mutable, alias)
 
 

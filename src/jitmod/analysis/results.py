@@ -22,6 +22,7 @@ from jitmod.analysis.values import (
     Record,
     Sequence,
     Transformed,
+    is_device,
     item_of,
     length_of,
 )
@@ -55,6 +56,12 @@ def library_result(name: str, receiver: Kind | None, call: ast.Call, module: Sou
             return Iterator(UNKNOWN)
         case "abs" | "min" | "max" | "sum" | "copy.copy" | "copy.deepcopy":
             return first if len(args) == 1 and name != "sum" else UNKNOWN
+        case "jax.tree.map" | "jax.tree_util.tree_map":
+            return _mapped_tree(first, args[1:], infer)
+        case "jax.tree.leaves" | "jax.tree_util.tree_leaves" | "jax.tree.reduce" | "jax.tree_util.tree_reduce":
+            return Device() if is_device(args[-1] if args else UNKNOWN) else UNKNOWN
+        case "equinox.tree_at" if len(args) > 1 and not isinstance(args[1], Instance):
+            return UNKNOWN
         case "equinox.nn.inference_mode" | "equinox.tree_inference" | "equinox.tree_at" | "equinox.filter_shard":
             return args[0] if args and name != "equinox.tree_at" else args[1] if len(args) > 1 else UNKNOWN
         case "equinox.nn.make_with_state":
@@ -75,6 +82,15 @@ def library_result(name: str, receiver: Kind | None, call: ast.Call, module: Sou
     if isinstance(found, Array | NdArray):
         return replace(found, length=_leading(name, call, module, infer))
     return found
+
+
+def _mapped_tree(function: Kind, trees: list[Kind], infer: Inference) -> Kind:
+    """A tree of what a function makes of leaves: a Module stays one, arrays do if the function keeps them so."""
+    if trees and isinstance(trees[0], Instance) and infer.classes.is_module(trees[0].cls):
+        return trees[0]
+    target = infer.target(function)
+    keeps = not isinstance(target, str) or isinstance(library.result(target), Array | Device)
+    return Device() if trees and keeps and all(is_device(t) for t in trees) else UNKNOWN
 
 
 def _method_result(name: str, receiver: Kind) -> Kind:
@@ -141,3 +157,24 @@ def _integer(expr: ast.expr, module: SourceModule, infer: Inference) -> Length:
                 if isinstance(bound, ast.Constant) and isinstance(bound.value, int):
                     return f"={bound.value}"
     return None
+
+
+def falls_off(body: list[ast.stmt]) -> bool:
+    """Whether control may reach the end of a block, so that a function returns None."""
+    match body[-1]:
+        case ast.Return() | ast.Raise():
+            return False
+        case ast.If(body=then, orelse=other):
+            return not other or falls_off(then) or falls_off(other)
+        case ast.With(body=inner) | ast.AsyncWith(body=inner):
+            return falls_off(inner)
+        case ast.While(test=ast.Constant(value=True), body=inner):
+            return any(isinstance(n, ast.Break) for s in inner for n in ast.walk(s))
+        case ast.Match(cases=cases):
+            whole = any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and not c.guard for c in cases)
+            return not whole or any(falls_off(c.body) for c in cases)
+        case ast.Try(body=inner, handlers=handlers, orelse=orelse, finalbody=final):
+            if final and not falls_off(final):
+                return False
+            return falls_off(orelse or inner) or any(falls_off(h.body) for h in handlers)
+    return True

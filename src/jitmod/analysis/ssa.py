@@ -13,7 +13,7 @@ from functools import cached_property
 
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.loops import Loop, Stream
-from jitmod.analysis.syntax import loads
+from jitmod.analysis.syntax import loads, stored
 from jitmod.analysis.values import Device, Kind, element, item_of
 from jitmod.source.project import SourceModule
 
@@ -144,8 +144,11 @@ class Environment:
     @cached_property
     def written(self) -> frozenset[str]:
         """The names that one iteration binds."""
-        nodes = [n for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name)]
-        return frozenset(n.id for n in nodes if not isinstance(n.ctx, ast.Load))
+        names = {name for statement in self.loop.body for name in stored(statement)}
+        deleted = [
+            n for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)
+        ]
+        return frozenset(names | {n.id for n in deleted})
 
     @property
     def module(self) -> SourceModule:
@@ -187,15 +190,19 @@ class Environment:
     def is_local(self, name: ast.Name) -> bool:
         """Bound by a comprehension or lambda inside of the body."""
         inner: ast.AST = name
+        in_iterable = False
         for parent in self.module.ancestors(name):
             if parent is self.loop.node:
                 return False
             is_function = isinstance(parent, ast.Lambda | ast.FunctionDef) and inner is not parent.args  # not a default
             if is_function and name.id in self.module.scopes[parent].bindings:
                 return True
+            if isinstance(parent, ast.comprehension):
+                in_iterable = inner is parent.iter
             if isinstance(parent, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
                 bound = {n.id for g in parent.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
-                if name.id in bound and inner is not parent.generators[0].iter:
+                if name.id in bound and not (in_iterable and inner is parent.generators[0]):
                     return True
+                in_iterable = False
             inner = parent
         return False

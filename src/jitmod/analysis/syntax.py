@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from jitmod.source.project import SourceModule
+from jitmod.source.scopes import Binder
 
 
 def names_of_target(target: ast.expr) -> tuple[str, ...] | None:
@@ -35,10 +36,12 @@ def loads(root: ast.AST) -> Iterator[ast.Name]:
 
 
 def stored(statement: ast.stmt) -> list[str]:
-    """The names that a statement binds."""
-    names = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    defs = [n.name for n in ast.walk(statement) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
-    return list(dict.fromkeys([*names, *defs]))
+    """The names that a statement binds in its own scope."""
+    binder = Binder("", False)
+    binder.visit(statement)
+    declared = {n for n, found in binder.bindings.items()
+                if all(isinstance(b.node, ast.AnnAssign) and b.value is None for b in found)}  # fmt: skip
+    return [name for name in binder.bindings if name not in declared]
 
 
 def calls(root: ast.AST) -> Iterator[ast.Call]:

@@ -107,6 +107,13 @@ class Compiled:
                     message = f"`{name}` is bound under a condition, and by the computation before"
                     raise Unplannable("live-out-unbound", node.statement, message)
 
+    def _is_read_late(self, name: str) -> bool:
+        """Whether a function or generator of the loop's scope reads the name, at a time that nobody knows."""
+        lazy = (ast.Lambda, ast.GeneratorExp, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        scope = self.module.scope_of(self.plan.loop.node).node
+        inner = [n for n in ast.walk(scope) if isinstance(n, lazy) and n is not scope]
+        return any(isinstance(n, ast.Name) and n.id == name for part in inner for n in ast.walk(part))
+
     def _keeps_name(self, emit: Emit) -> bool:
         """Whether the loop over results may bind a value to the user's name: nothing binds it before it is read."""
         target, _ = header(self.plan.loop)
@@ -115,7 +122,7 @@ class Compiled:
             return False
         bound = False
         for node in self.plan.body.host_nodes():
-            reads = emit.value in node.reads()
+            reads = emit.value in (node.uses.values() if node.op == "merge" else node.reads())
             if bound and reads:
                 return False
             bound = bound or name in node.makes
@@ -139,8 +146,12 @@ class Compiled:
         statement = self.module.parents[self.module.parents[reader]] if reader is not None else None
         match statement:
             case ast.Assign(targets=[ast.Name(id=target)]) if target == name:
-                is_item = any(name == s.name for s in self.plan.items)
-                return not is_item and sum(name in n.makes for n in self.plan.body.nodes) == 1
+                taken = any(name == s.name for s in self.plan.items) or name in self.plan.body.entry
+                return (
+                    not taken
+                    and not self._is_read_late(name)
+                    and sum(name in n.makes for n in self.plan.body.nodes) == 1
+                )
         return False
 
     # -- the compiled function ---------------------------------------------------------------------------------------

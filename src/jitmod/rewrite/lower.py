@@ -165,7 +165,7 @@ class Lowering(LoopEdits):
     def _header(self, names: list[str], arrays: list[str]) -> tuple[str, str]:
         """Target and iterable of the loop over results; the loop's own ones stay where the host piece reads them."""
         target, iterable = header(self.plan.loop)
-        needed = {v.name for n in self.plan.body.host_nodes() for v in n.uses.values() if v.origin == "item"}
+        needed = {v.name for n in self.plan.body.host_nodes() for v in n.reads() if v.origin == "item"}
         needed |= self.plan.live_outs.targets
         results = ", ".join(names)
         zipped = arrays[0] if len(arrays) == 1 and not arrays[0].startswith("*") else f"zip({', '.join(arrays)})"

@@ -124,6 +124,11 @@ class Binder(ast.NodeVisitor):
             self.add(Binding(node.name, "other", node))
         self.generic_visit(node)
 
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        if node.rest:
+            self.add(Binding(node.rest, "other", node))
+        self.generic_visit(node)
+
     def visit_MatchStar(self, node: ast.MatchStar) -> None:
         if node.name:
             self.add(Binding(node.name, "other", node))
