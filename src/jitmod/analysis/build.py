@@ -146,7 +146,8 @@ class Builder:
 
     def _describe(self, node: Node, expr: ast.expr) -> None:
         """What a device expression reads, why it might not be traced, and whether it is worth it."""
-        for inner in strict_children(expr):
+        is_item = isinstance(expr, ast.Subscript) and self.traceable.item_read(expr) is not None
+        for inner in strict_children(expr) if not is_item else ():
             self._flatten(inner, node)
         self.env.by_expr[expr] = node
         node.blocker = self.traceable.blocker(expr, top=expr)

@@ -198,7 +198,7 @@ class Traceable:
         return self.env.effects.inference.dotted(func, self.env.module) is None
 
     def _subscript_blocker(self, expr: ast.Subscript) -> Blocker | None:
-        item = self._item_read(expr)
+        item = self.item_read(expr)
         if item is not None:
             self.env.body.item_reads[expr] = item
             return None
@@ -224,7 +224,7 @@ class Traceable:
     def _is_twin(self, index: ast.expr) -> bool:
         return isinstance(index, ast.Name) and self.env.read(index.id, index).twin is not None
 
-    def _item_read(self, expr: ast.Subscript) -> Value | None:
+    def item_read(self, expr: ast.Subscript) -> Value | None:
         """`xs[i]` with the loop's own index over `range(len(xs))` or enumerate(xs): the item of xs."""
         if not isinstance(expr.slice, ast.Name) or not isinstance(expr.value, ast.Name | ast.Attribute):
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import sys
 import tokenize
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,21 @@ class UnreadableSource(Exception):
     def __init__(self, error: SourceError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+_DEEPEST = 1200  # levels of syntax; a sum of as many terms, say
+_FRAMES = 20 * _DEEPEST
+
+
+def _depth(tree: ast.Module) -> tuple[int, int]:
+    """How deep the syntax is nested, and the line where it is deepest."""
+    line, deepest = 1, 0
+    nodes: list[tuple[ast.AST, int]] = [(tree, 1)]
+    while nodes:
+        deepest += 1
+        nodes = [(c, getattr(c, "lineno", line)) for node, line in nodes for c in ast.iter_child_nodes(node)]
+        line = nodes[0][1] if nodes else line
+    return deepest, line
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,11 @@ class Document:
             ) from None
         except (ValueError, LookupError, RecursionError, MemoryError) as error:
             raise UnreadableSource(SourceError(path, 1, 1, f"cannot be read as Python: {error}")) from None
+        deepest, line = _depth(tree)
+        if deepest > _DEEPEST:
+            message = f"the code is nested {deepest} levels deep here; more than {_DEEPEST} are not followed"
+            raise UnreadableSource(SourceError(path, line, 1, message))
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))  # the analyses go down level by level
         return cls(path, text.encode(), encoding.removesuffix("-sig"), data.startswith(_BOM), tree)
 
     @classmethod
