@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo test oracle clean
+.PHONY: demo test oracle kills statistics clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -29,6 +29,14 @@ test: $(VENV)/test.stamp
 # Twenty thousand generated loops against the replay of their plans.
 oracle: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/oracle.py 20000
+
+# Not in CI. kills: end runs at 30 moments with SIGKILL. statistics: false accepts and power of the gate, on an idle machine.
+kills: $(VENV)/test.stamp
+	JITMOD_KILLS=30 $(BIN)/pytest tests/trial/test_command.py -k killed
+
+statistics: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/gate_statistics.py collect $(VENV)/windows.json
+	$(BIN)/python benchmarks/gate_statistics.py judge $(VENV)/windows.json
 
 clean:
 	rm -rf $(VENV)

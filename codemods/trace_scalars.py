@@ -38,7 +38,7 @@ from jitmod.analysis.numeric import Numeric
 from jitmod.analysis.scalars import Need, Scalars
 from jitmod.analysis.shapes import growing
 from jitmod.analysis.statics import StaticOptions, entries, static_options
-from jitmod.analysis.values import is_device
+from jitmod.analysis.values import Array, Device
 from jitmod.analysis.varying import Varying
 from jitmod.model import Assumption, Edit, Finding, Patch, Refusal, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
@@ -152,8 +152,9 @@ def run(x: jax.Array):
         document, infer = module.document, effects.inference
         site = document.site(call, place.symbol)
         traced = frozenset(
-            p.arg for p in function.parameters
-            if (given := argument(function, call, p.arg)) is not None and is_device(infer.kind(given, module))
+            p for p in function.parameters
+            if (given := argument(function, call, p.arg)) is not None
+            and isinstance(infer.kind(given, module), Array | Device)
         )  # fmt: skip
         rounded = False
         causes = ", ".join(f"`{ast.unparse(v)}` ({why})" for v, why in varying)
@@ -200,7 +201,7 @@ def run(x: jax.Array):
     def _of_options(self, options: StaticOptions, effects: Effects) -> Iterator[Finding]:
         module, function, infer = options.module, options.function, effects.inference
         site = module.document.site(options.holder, function.name)
-        sites = infer.call_sites(function)
+        called, sites = options.called(infer)
         static = options.names()
         first = function.parameters[0].arg if function.parameters else ""
         if function.owner is not None and not is_static(function) and first in static:
@@ -216,7 +217,7 @@ def run(x: jax.Array):
             if why is None:
                 continue
             other = next((v for m, v in given if (m, v) not in numbers), None)
-            if other is not None or infer.project.escapes(function.name.rpartition(".")[2]):
+            if other is not None or infer.project.escapes(called):
                 what = f"`{name}` is static and varies ({why}), but"
                 rest = f"`{ast.unparse(other)}` is passed too" if other is not None else "not every call is seen"
                 yield Refusal(self.id, site, "varying-static", f"{what} {rest} (line {site.line})")
@@ -239,14 +240,15 @@ def run(x: jax.Array):
 
     def _traced(
         self, function: Function, sites: Sequence[tuple[SourceModule, ast.Call]], static: object, effects: Effects
-    ) -> frozenset[str]:
+    ) -> frozenset[ast.arg]:
         assert isinstance(static, dict)
         found = set()
         for parameter in function.parameters:
             given = [(m, argument(function, c, parameter.arg)) for m, c in sites]
-            known = all(v is not None and is_device(effects.inference.kind(v, m)) for m, v in given)
+            kinds = [effects.inference.kind(v, m) for m, v in given if v is not None]
+            known = len(kinds) == len(given) and all(isinstance(k, Array | Device) for k in kinds)
             if given and known and parameter.arg not in static:
-                found.add(parameter.arg)
+                found.add(parameter)
         return frozenset(found)
 
     def _hashed_self(self, options: StaticOptions, effects: Effects) -> Iterator[Finding]:

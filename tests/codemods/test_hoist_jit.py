@@ -276,6 +276,13 @@ MOVED = {
         def workload(rep):
             return f(X, jnp.float32(rep)), step(1)
         """,
+    "a comprehension's own names": """
+        def f(xs: list[jax.Array]):
+            return {k: jax.jit(lambda v: [v * q for q in (1.0, 2.0)])(x) for k, x in enumerate(xs)}
+
+        def workload(rep):
+            return f([X + rep, X])
+        """,
     "a compiled function that is returned and reads nothing": """
         def make():
             @jax.jit
@@ -364,6 +371,20 @@ REFUSED = {
             for s in scales:
                 out.append(jax.jit(lambda x: x * s))
             return out
+        """,
+        "late-binding",
+    ),
+    "kept for later with a comprehension's name": (
+        """
+        def f(scales: list[jax.Array]):
+            return [jax.jit(lambda x: x * s) for s in scales]
+        """,
+        "late-binding",
+    ),
+    "a comprehension's name, called at once": (
+        """
+        def f(xs: list[jax.Array]):
+            return [jax.jit(lambda v: v * k)(x) for k, x in enumerate(xs)]
         """,
         "late-binding",
     ),

@@ -228,3 +228,120 @@ def test_trips_entries_and_time_of_sites(write: Callable[..., None], tmp_path: P
     assert (loop.entries, loop.steps, loop.longest) == (3, 9, 6)
     assert (comprehension.entries, comprehension.steps, comprehension.longest) == (3, 12, 9)
     assert 0 < loop.seconds < done.recording.seconds
+
+
+def test_new_structures_take_the_places_of_calls_that_are_alike(
+    write: Callable[..., None], recorded: Callable[..., Run]
+) -> None:
+    text = """\
+        def f(xs, scale):
+            return [x * scale for x in xs]
+
+        for n in range(6):
+            f([n], n)
+        f([1, 2], 3)
+        f([1, 2, 3], 3)
+        f(["a"], 3)
+        """
+    write({"main.py": text})
+    done = recorded("python", "main.py")
+    assert done.recording is not None
+    function = done.recording.functions["main.py", "f"]
+    assert [call.structure for call in function.calls] == [0, 1, 2]
+    assert len(list((function.folder / "calls").iterdir())) == 3
+
+
+def test_threads_share_one_recording(write: Callable[..., None], recorded: Callable[..., Run]) -> None:
+    text = """\
+        import threading
+
+        def f(xs):
+            return [x for x in xs]
+
+        threads = [threading.Thread(target=lambda n=n: [f([n, m]) for m in range(200)]) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        """
+    write({"main.py": text})
+    done = recorded("python", "main.py")
+    assert done.recording is not None
+    function = done.recording.functions["main.py", "f"]
+    assert len({call.file for call in function.calls}) == len(function.calls) == 3 and not function.skipped
+
+
+def test_a_file_that_another_hook_loads_is_named(write: Callable[..., None], recorded: Callable[..., Run]) -> None:
+    text = """\
+        import importlib.machinery, sys
+
+        class Loader(importlib.machinery.SourceFileLoader):
+            pass
+
+        class Finder:
+            def find_spec(self, name, path, target=None):
+                spec = importlib.machinery.PathFinder.find_spec(name, path)
+                if name == "lib":
+                    spec.loader = Loader(name, spec.origin)
+                return spec
+
+        sys.meta_path.insert(0, Finder())
+        import lib
+        lib.total([1])
+        """
+    write({"main.py": text, "lib.py": LIB})
+    done = recorded("python", "main.py")
+    assert done.status == 0 and done.recording is not None
+    assert done.recording.foreign == {"lib.py": "__main__.Loader"}
+    assert ("lib.py", "total") not in done.recording.functions
+
+
+def test_a_disk_that_is_full_is_not_the_programs_business(
+    write: Callable[..., None], plain: Callable[..., Run], recorded: Callable[..., Run]
+) -> None:
+    text = """\
+        import os, pathlib, sys, time
+
+        def f(xs):
+            return [x for x in xs]
+
+        def full(*a, **k):
+            raise OSError(28, "No space left on device")
+
+        if len(sys.argv) > 1:
+            pathlib.Path.replace = pathlib.Path.write_text = full
+        print(f([1]))
+        time.sleep(1.1)
+        print(f([2]))
+        """
+    write({"main.py": text})
+    one, two = plain("python", "main.py", "x"), recorded("python", "main.py", "x")
+    assert (two.out, two.err, two.status) == (one.out, one.err, one.status)
+
+
+def test_functions_that_a_program_stores_work_where_there_is_no_recorder(
+    write: Callable[..., None], plain: Callable[..., Run], recorded: Callable[..., Run]
+) -> None:
+    pytest.importorskip("cloudpickle")
+    text = """\
+        import sys
+        import cloudpickle
+
+        class Net:
+            def score(self, xs):
+                out = []
+                for x in xs:
+                    out.append(x + 1)
+                return out, [x * 2 for x in xs], {x: x for x in xs}
+
+        if sys.argv[1] == "save":
+            print(Net().score([1]))
+            open("net.pkl", "wb").write(cloudpickle.dumps(Net))
+        else:
+            del Net
+            print(cloudpickle.loads(open("net.pkl", "rb").read())().score([1, 2]))
+        """
+    write({"main.py": text})
+    assert recorded("python", "main.py", "save").out == "([2], [2], {1: 1})\n"
+    one, two = plain("python", "main.py", "load"), recorded("python", "main.py", "load")
+    assert one.out == two.out == "([2, 3], [2, 4], {1: 1, 2: 2})\n" and one.err == two.err == ""

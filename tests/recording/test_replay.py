@@ -40,7 +40,7 @@ def again(tmp_path: Path, state: Path, recorded: Callable[..., Run]) -> Iterator
             function, setup = bound
             (calls,) = setup()
             several = len(calls) > 1
-            return [function(calls, rep=rep) if several else function(calls) for rep in range(len(calls))]
+            return [function([call] * len(calls), rep=0) if several else function([call]) for call in calls]
 
     yield run
     for name in list(sys.modules):
@@ -289,7 +289,7 @@ def test_a_module_run_by_name_is_run_by_name(write: Callable[..., None], script:
     assert script(["python", "-m", "pack.tool", "3"], "pack/tool.py", 5)["values"] == [0, 2, 4]
 
 
-def test_a_function_whose_calls_cannot_be_stored_is_run_with_its_script(write: Callable[..., None], script: Any) -> None:
+def test_a_function_whose_calls_cannot_be_stored_runs_with_its_script(write: Callable[..., None], script: Any) -> None:
     write({"main.py": "def f(xs):\n    return [x for x in xs]\n\nresult = f(iter([1, 2]))\n"})
     assert script(["python", "main.py"], "main.py", 2) == {"result": [1, 2]}
 
@@ -310,3 +310,8 @@ def test_arguments_that_may_be_secret_and_failures_are_not_kept(
     assert script(["python", *words], "main.py", 5, API_TOKEN="hunter2hunter2") is None
     stored = b"".join(path.read_bytes() for path in state.rglob("*") if path.is_file())
     assert words[-1].encode() not in stored
+
+
+def test_repetitions_vary_values_and_meet_another_structure_once() -> None:
+    assert [replay._chosen([0, 1, 0, 2], rep) for rep in (0, 1, 2, 3, 100, 101)] == [0, 1, 0, 2, 0, 2]
+    assert [replay._chosen([0, 0, 0], rep) for rep in range(4)] == [0, 1, 2, 0]

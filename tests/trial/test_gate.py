@@ -44,6 +44,21 @@ def judged(
     }
 
 
+def alternating(odd: float, even: float, candidate: float) -> dict[str, Any]:
+    """A baseline whose every other sample is slower, as on a machine that does something else now and then."""
+    measured = judged(even, candidate)
+    times = measured["warm"]["seconds"]["baseline"]
+    times[::2] = [value * odd / even for value in times[::2]]
+    return measured
+
+
+def scripted(measured: dict[str, Any]) -> dict[str, Any]:
+    """Each call runs a script that defines one new function."""
+    measured["fresh_functions"] = 1
+    measured["warm"]["scripts"] = {"baseline": 0, "candidate": measured["warm"]["calls"]["candidate"]}
+    return measured
+
+
 def evidence(*judges: dict[str, Any], **explored: Any) -> dict[str, Any]:
     explore = {
         "device": {"platform": "cpu"}, "takes_rep": True, "chosen": 0, "noise": {"factor": 1.0},
@@ -64,7 +79,41 @@ CASES: dict[str, tuple[dict[str, Any], Status, str | None, str]] = {
         evidence(judged(0.02, 0.01), judged(0.01, 0.0101, seed=1)), Status.INCONCLUSIVE, None, "does not decide"),
     "noise as large as the gain": (
         evidence(judged(0.0105, 0.01, spread=0.3, pairs=8), judged(0.0105, 0.01, spread=0.3, pairs=8, seed=1)),
-        Status.INCONCLUSIVE, None, "against itself"),
+        Status.INCONCLUSIVE, None, "does not decide"),
+    "baseline that differs from itself as much": (
+        evidence(alternating(0.0115, 0.01, 0.0102), alternating(0.0115, 0.01, 0.0102)),
+        Status.INCONCLUSIVE, None, "the baseline against itself shows"),
+    "baseline that differs from itself, and a gain beyond that": (
+        evidence(alternating(0.0115, 0.01, 0.002), alternating(0.0115, 0.01, 0.002)), Status.ACCEPTED, None, "faster"),
+    "changed code that takes no time": (
+        evidence(*FAST, wall_share=0.004), Status.REJECTED, "slower", "not worth it, the changed code takes 0.40%"),
+    "chaotic": (evidence(*FAST, parity={"failure": None, "chaotic": True}), Status.UNPROVEN, None, "chaotic"),
+    "within rounding, and nothing shorter agrees": (
+        evidence(*FAST, parity={"failure": None, "calibrated": True, "site": {"tight": False}}),
+        Status.UNPROVEN, None, "as much as rounding makes"),
+    "within rounding, and single executions agree": (
+        evidence(*FAST, parity={"failure": None, "calibrated": True, "site": {"tight": True}}),
+        Status.ACCEPTED, None, "faster"),
+    "as far from double precision as the baseline": (
+        evidence(*FAST, parity={"failure": None, "distance": [{"baseline": 1e-6, "candidate": 1.9e-6}]}),
+        Status.ACCEPTED, None, "faster"),
+    "three times as far from double precision": (
+        evidence(*FAST, parity={"failure": None, "distance": [{"baseline": 1e-6, "candidate": 3e-6}]}),
+        Status.REJECTED, "values", "away from double precision"),
+    "double precision computes something else": (
+        evidence(*FAST, parity={"failure": None, "distance": [{"baseline": 0.5, "candidate": 0.5}]}),
+        Status.UNPROVEN, None, "not comparable"),
+    "other values at the site": (
+        evidence(*FAST, parity={"failure": {
+            "test": "values", "path": "output", "function": "a.py:f", "how": "with 8 iterations", "dtype": "float32",
+            "shape": [2], "index": [1], "expected": "1.0", "got": "2.0"}}),
+        Status.REJECTED, "values", "of a.py:f with 8 iterations"),
+    "compiles once a run of a script": (
+        evidence(scripted(judged(0.02, 0.01, compiled=(0, 24))), scripted(judged(0.02, 0.01, seed=1))),
+        Status.ACCEPTED, None, "faster"),
+    "compiles twice a run of a script": (
+        evidence(scripted(judged(0.02, 0.01, compiled=(0, 60))), scripted(judged(0.02, 0.01, seed=1))),
+        Status.REJECTED, "retraces", "compilations"),
     "too few pairs": (evidence(judged(0.02, 0.01, pairs=3), FAST[1]), Status.INCONCLUSIVE, None, "budget"),
     "one process": (evidence(FAST[0]), Status.INCONCLUSIVE, None, "budget"),
     "compiles more often": (
@@ -144,6 +193,14 @@ def test_settings_move_the_gate() -> None:
     job = {**JOB, "gate": {**JOB["gate"], "min_speedup": 3.0}}
     verdict = gate.judge(job, evidence(*FAST) | {"job": digest(job)})
     assert (verdict.status, verdict.test) == (Status.REJECTED, "slower")
+
+
+@pytest.mark.parametrize(("takes_rep", "status"), [(True, Status.ACCEPTED), (False, Status.UNPROVEN)])
+def test_fresh_values_are_asked_for_where_only_they_show_something(takes_rep: bool, status: Status) -> None:
+    job = {**JOB, "needs_fresh_values": True}
+    verdict = gate.judge(job, evidence(*FAST, takes_rep=takes_rep) | {"job": digest(job)})
+    assert verdict.status is status
+    assert ("retraces: untested" in verdict.why) is not takes_rep
 
 
 def test_evidence_of_another_job_is_refused() -> None:

@@ -1,23 +1,33 @@
-"""Planted candidates that are right and cost more. One of each kind in CI; the others are slow, for they are timed."""
+"""Planted candidates that are right and cost more. Their seconds are those of a clock that only sleeping moves."""
 
 from __future__ import annotations
+
+import time
 
 import pytest
 
 from jitmod.model import Status
+from jitmod.source.config import GateSettings
+from jitmod.trial.child import sampling
 
-from .planted.bench import Trials, trials
+from .planted.bench import Clock, Trials, trials
 from .planted.costs import COSTS
 
 __all__ = ["trials"]
-IN_CI = {"retrace: a static argument that varies", "slower by a tenth"}
-NAMES = [pytest.param(name, marks=() if name in IN_CI else pytest.mark.slow) for name in COSTS.wrong]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.fixture(autouse=True)
+def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(time, "sleep", clock.sleep)
+    monkeypatch.setattr(sampling, "time", clock)
+
+
+@pytest.mark.parametrize("name", COSTS.wrong)
 def test_candidate_that_costs_more_is_rejected(name: str, trials: Trials) -> None:
     trials.write({"items.py": COSTS.before, "bench.py": COSTS.bench})
-    verdict = trials.judge({"items.py": COSTS.candidate(name)})
+    settings = GateSettings(max_breakeven=10.0)
+    verdict = trials.judge({"items.py": COSTS.candidate(name)}, settings=settings)
     assert (verdict.status, verdict.test) == (Status.REJECTED, COSTS.wrong[name][2]), verdict.why
 
 

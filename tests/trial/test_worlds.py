@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import logging
 import sys
@@ -66,6 +67,24 @@ LAYOUTS = {
     "import inside the call": (
         {"pkg/__init__.py": "", "pkg/part.py": "V = 1\n",
          "w.py": "def run():\n    import pkg.part\n    return pkg.part.V\n"}, "pkg/part.py"),
+    "script run by its path": (
+        {"script.py": "V = 1\nassert __name__ == '__main__'\n",
+         "w.py": "import runpy\nfrom pathlib import Path\n\ndef run():\n"
+                 "    return runpy.run_path(Path(__file__).with_name('script.py'), run_name='__main__')['V']\n"},
+        "script.py"),
+    "script run by its path from the current folder": (
+        {"script.py": "V = 1\n", "w.py": "import runpy\n\ndef run():\n    return runpy.run_path('script.py')['V']\n"},
+        "script.py"),
+    "module run by its name": (
+        {"pkg/__init__.py": "", "pkg/main.py": "V = 1\n",
+         "w.py": "import runpy\n\ndef run():\n    return runpy.run_module('pkg.main', alter_sys=True)['V']\n"},
+        "pkg/main.py"),
+    "module loaded from a file": (
+        {"tools/part.py": "V = 1\n",
+         "w.py": "import importlib.util\nfrom pathlib import Path\n\ndef run():\n"
+                 "    spec = importlib.util.spec_from_file_location('tool', Path(__file__).parent / 'tools/part.py')\n"
+                 "    module = importlib.util.module_from_spec(spec)\n    spec.loader.exec_module(module)\n"
+                 "    return module.V\n"}, "tools/part.py"),
     "import by name": (
         {"pkg/__init__.py": "", "pkg/part.py": "V = 1\n",
          "w.py": "import importlib\n\ndef run():\n    return importlib.import_module('pkg.part').V\n"}, "pkg/part.py"),
@@ -163,3 +182,13 @@ def test_jax_configuration_and_log_handlers_stay_in_their_world(roots: tuple[Pat
     assert [call(world, "w.py") for world in (*worlds, *worlds)] == [(True, 1)] * 4
     assert not jax.config.values["jax_enable_x64"]
     assert not logging.getLogger("app").handlers
+
+
+def test_names_that_are_injected_reach_scripts_and_stay_in_their_world(roots: tuple[Path, Path]) -> None:
+    write(roots[0], {"script.py": "V = told()\n", "w.py": "import runpy\n\ndef run():\n"
+                     "    return runpy.run_path('script.py')['V']\n"})  # fmt: skip
+    write(roots[1], {"script.py": "raise RuntimeError('work in progress')\n"})
+    worlds = [World(Tree(str(roots[0]), str(roots[1]), {}), injected={"told": lambda n=n: n}) for n in (1, 2)]
+    assert [call(world, "w.py") for world in (*worlds, *worlds)] == [1, 2, 1, 2]
+    assert not hasattr(builtins, "told")
+    assert worlds[0].executions(["script.py"]) == 2

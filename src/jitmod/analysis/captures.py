@@ -36,6 +36,9 @@ from jitmod.source.signatures import argument
 _DYNAMIC = frozenset({"locals", "vars", "dir", "eval", "exec", "globals", "super"})
 
 
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
 class How(StrEnum):
     """How a value enters a compiled function."""
 
@@ -47,7 +50,7 @@ class How(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Capture:
-    """A value that moved code reads from outside; `path` is how the user's function writes it. `at`: the first read."""
+    """A value that moved code reads from outside: `path` is how the user's function writes it, `at` the first read."""
 
     path: str
     kind: Kind
@@ -78,6 +81,20 @@ class Captures:
         return not (self.values or self.helpers or self.constants or self.rebuilt)
 
 
+def comprehension_of(name: ast.Name, module: SourceModule) -> Comprehension | None:
+    """The comprehension that binds what `name` reads, also from within lambdas in it."""
+    inner: ast.AST = name
+    for parent in module.ancestors(name):
+        if isinstance(parent, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            bound = {n.id for g in parent.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+            if name.id in bound and inner is not parent.generators[0]:
+                return parent
+        elif parent in module.scopes and name.id in module.scopes[parent].bindings:
+            return None
+        inner = parent
+    return None
+
+
 @dataclass(eq=False)
 class Capturing:
     """Collects the captures of `parts`, which stand in `function` (None: at module level) and move together."""
@@ -88,7 +105,7 @@ class Capturing:
     entry: Function | None = None
     own: frozenset[str] = frozenset()  # names that the moved code binds itself, and the name of the moved function
     parts: list[ast.AST] = field(default_factory=list)
-    traced: frozenset[str] = frozenset()  # parameters of `entry` that always get device values
+    traced: frozenset[ast.arg] = frozenset()  # parameters that always get device values
     internal: frozenset[ast.AST] = frozenset()  # reads of what the moved code has bound before
     whole: frozenset[ast.AST] = frozenset()  # expressions that are evaluated outside, and passed
     paths: dict[str, list[ast.expr]] = field(default_factory=dict)
@@ -129,8 +146,7 @@ class Capturing:
         """How each value enters. Raises `Unplannable`."""
         for path in self.paths:
             self._check_types(path)
-        order = sorted(self.paths, key=lambda p: (self.paths[p][0].lineno, self.paths[p][0].col_offset))
-        values = tuple(self._judged(path) for path in order)
+        values = tuple(self._judged(path) for path in sorted(self.paths, key=self._position))
         return Captures(
             values, tuple(self._helpers.values()), tuple(self._constants.values()), tuple(self._rebuilt.values())
         )
@@ -147,7 +163,13 @@ class Capturing:
 
     def _read(self, name: ast.Name) -> None:
         infer = self.effects.inference
-        if name in self.internal or infer.comprehension_binding(name.id, name, self.module) is not None:
+        if name in self.internal:
+            return
+        item = comprehension_of(name, self.module)
+        if item is not None:
+            if not self._is_inside(item.generators[0]):  # around the moved code
+                message = f"`{name.id}` is new for every item of a comprehension; write a loop, or make it once outside"
+                raise Unplannable("late-binding", name, message)
             return
         outside = next((a for a in (name, *self.module.ancestors(name)) if a in self.whole), None)
         if isinstance(outside, ast.expr):
@@ -243,6 +265,12 @@ class Capturing:
         return False
 
     # -- how a value may enter ---------------------------------------------------------------------------------------
+
+    def _position(self, path: str) -> tuple[bool, int, int]:
+        """Parameters stand in the order of their first reads; what only methods read comes last."""
+        foreign = self._foreign.get(path, ())
+        first = next((r for r in self.paths[path] if r not in foreign), self.paths[path][0])
+        return first in foreign, first.lineno, first.col_offset
 
     def _judged(self, path: str) -> Capture:
         kind, reads = self._kinds[path], tuple(self.paths[path])

@@ -9,7 +9,8 @@ from jitmod.analysis.blocks import Block
 from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Unplannable
-from jitmod.source.project import SourceModule
+from jitmod.analysis.values import Instance
+from jitmod.source.project import Class, SourceModule
 
 _DYNAMIC = ("locals", "exec", "eval", "vars")
 
@@ -46,14 +47,23 @@ def flow_of(block: Block, infer: Inference) -> Flow:
             if isinstance(target, ast.Attribute):
                 accesses.setdefault(path, []).append(target)
                 internal |= {n for n in ast.walk(target) if isinstance(n, ast.Name)}
-                if infer.classes.is_property(target, block.module):
-                    raise Unplannable("mutable-self", target, f"assigning `{path}` runs a setter")
+                _check_plain(target, block.module, infer)
             if path not in bound:
                 bound.append(path)
     for tail in block.tails:
         _note_reads(tail, bound, internal, accesses)
     whole = frozenset(_items(block, internal))
     return Flow(tuple(bound), frozenset(internal), accesses, whole, tuple(_live(block, bound)))
+
+
+def _check_plain(target: ast.Attribute, module: SourceModule, infer: Inference) -> None:
+    """Assigning the attribute must do nothing else. Raises `Unplannable`."""
+    holder = infer.kind(target.value, module)
+    if not isinstance(holder, Instance) or not isinstance(holder.cls, Class):
+        raise Unplannable("mutable-self", target, f"it cannot be told what assigning `{ast.unparse(target)}` does")
+    for name in (target.attr, "__setattr__"):
+        if infer.classes.method(holder.cls, name) is not None:
+            raise Unplannable("mutable-self", target, f"assigning `{ast.unparse(target)}` runs a method")
 
 
 def _targets(statement: ast.stmt) -> list[ast.Name | ast.Attribute]:

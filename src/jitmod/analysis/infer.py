@@ -14,7 +14,7 @@ from jitmod.analysis import library
 from jitmod.analysis.annotations import promised
 from jitmod.analysis.classes import Classes
 from jitmod.analysis.lists import as_changed, is_alike, keeps_kind
-from jitmod.analysis.parameters import call_sites, parameter
+from jitmod.analysis.parameters import call_sites, observed, parameter
 from jitmod.analysis.parts import attribute, subscript
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.results import falls_off, library_result
@@ -81,6 +81,8 @@ class Inference:
             if expr in self._provisional:
                 return self._provisional[expr]
             found = self._expression(expr, module)
+            if found == UNKNOWN and isinstance(expr, ast.Name):
+                found = observed(expr, module, self)
             if found != UNKNOWN or self.cycles == before:
                 self._known[expr] = found
             else:

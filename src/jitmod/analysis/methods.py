@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.loops import Unplannable
-from jitmod.analysis.values import Instance, Kind, Routine, Transformed
+from jitmod.analysis.trees import settled
+from jitmod.analysis.values import Array, Device, Instance, Kind, Routine, Transformed
 from jitmod.source.project import Class, Function, SourceModule
+from jitmod.source.signatures import argument
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +111,26 @@ def _self_calls(function: Function, effects: Effects) -> Iterator[tuple[ast.Call
                 callee = plain_method(effects.inference.kind(func, function.module), effects)
                 if callee is not None:
                     yield node, callee
+
+
+def traced_parameters(
+    uses: list[tuple[ast.Attribute, ast.Call, Function]], plans: dict[Function, MethodPlan], effects: Effects
+) -> frozenset[ast.arg]:
+    """The parameters of methods that get device values from the calls at hand, also through each other."""
+    found: set[ast.arg] = set()
+    for _, call, function in uses:
+        for parameter in function.parameters[1:]:
+            value = argument(function, call, parameter.arg)
+            if value is not None and isinstance(settled(value, function.module, effects.inference), Array | Device):
+                found.add(parameter)
+    for plan in reversed(plans.values()):  # callers first
+        by_name = {p.arg: p for p in plan.function.parameters}
+        for call, callee in plan.calls:
+            for parameter in callee.parameters[1:]:
+                value = argument(callee, call, parameter.arg)
+                if isinstance(value, ast.Name) and by_name.get(value.id) in found:
+                    found.add(parameter)
+    return frozenset(found)
 
 
 def method_uses(

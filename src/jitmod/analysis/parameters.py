@@ -1,7 +1,7 @@
-"""Kinds of parameters: what annotations promise, what the project's calls pass, and what a recording saw.
+"""Kinds of parameters: what annotations promise and what the project's calls pass. And what a recording saw of names.
 
-A recording saw some calls, so what it says is no promise. It answers only where nothing else does, only in a function
-whose rewritten code checks it (`rewrite/observed.py`), and only in kinds that a check can tell apart.
+A recording saw some calls, so what it says is no promise. It answers only where nothing else does, only inside of a
+loop before which the rewritten code checks it (`rewrite/observed.py`), and only in kinds that a check can tell apart.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ from jitmod.source.signatures import argument, default_of, is_classmethod, is_st
 if TYPE_CHECKING:
     from jitmod.analysis.infer import Inference
 
-Described = Mapping_[str, Any]
-
 
 def parameter(binding: Binding, module: SourceModule, infer: Inference) -> Kind:
     """The kind of a parameter: by its annotation, as `self`, or by what the project's calls pass."""
@@ -62,19 +60,21 @@ def parameter(binding: Binding, module: SourceModule, infer: Inference) -> Kind:
         return ClassRef(function.owner) if is_classmethod(function) else Instance(function.owner)
     found = joined(_from_call_sites(function, arg, infer))
     said = found != UNKNOWN and not (promised is not None and item_of(found) == UNKNOWN)
-    return found if said else promised or observed(function, arg, infer)
+    return found if said else promised or UNKNOWN
 
 
-def observed(function: Function, arg: ast.arg, infer: Inference) -> Kind:
-    """The one kind that a parameter had in all recorded calls; unknown unless its function is believed."""
-    path = function.module.document.path
-    kinds = {_recorded(kind, infer) for kind in infer.project.recorded.kinds(path, function.name, arg.arg)}
-    return kinds.pop() if len(kinds) == 1 else UNKNOWN
+def observed(node: ast.Name, module: SourceModule, infer: Inference) -> Kind:
+    """The one kind that a name had whenever the loop around `node` began; unknown unless the recording is believed."""
+    recorded = infer.project.recorded
+    kinds = {described(kind, infer) for kind in recorded.believed.get(node.id, ())}
+    if len(kinds) != 1 or recorded.at is None:
+        return UNKNOWN
+    return kinds.pop() if any(above is recorded.at for above in module.ancestors(node)) else UNKNOWN
 
 
-def _recorded(described: Described, infer: Inference) -> Kind:
-    """A described kind (`trial/child/record_kinds.py`) in the words of the analysis."""
-    match described:
+def described(kind: Mapping_[str, Any], infer: Inference) -> Kind:
+    """A kind as a recording describes it (`trial/child/record_kinds.py`), in the words of the analysis."""
+    match kind:
         case {"kind": "array", "key": key}:
             return Array(is_key=bool(key))
         case {"kind": "ndarray"}:
@@ -82,7 +82,7 @@ def _recorded(described: Described, infer: Inference) -> Kind:
         case {"kind": "number", "type": str(name)}:
             return Number(name)
         case {"kind": "list" | "tuple", "items": [first, *others], "one_by_one": False}:
-            return Sequence(_recorded(first, infer)) if not others else UNKNOWN
+            return Sequence(described(first, infer)) if not others else UNKNOWN
         case {"kind": "object", "class": [module, name, ""]} if library.is_module_class(f"{module}.{name}"):
             return Instance(f"{module}.{name}")
         case {"kind": "object", "class": [_, name, path]} if path in infer.project.by_path:

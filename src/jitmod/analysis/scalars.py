@@ -16,7 +16,7 @@ from jitmod.analysis.effects import Effects
 from jitmod.analysis.library import Role
 from jitmod.analysis.numeric import Numeric
 from jitmod.analysis.reaching import reads_of_binding, reads_of_parameter
-from jitmod.analysis.values import UNKNOWN, Instance, Kind, Number, Routine, Transformed, is_device
+from jitmod.analysis.values import UNKNOWN, Array, Device, Instance, Kind, Number, Routine, Transformed
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument
 
@@ -56,7 +56,7 @@ class _Trail:
     entry: Function | None
     calls: tuple[tuple[ast.Call, SourceModule], ...] = ()
     integer: bool = False
-    traced: frozenset[str] = frozenset()
+    traced: frozenset[ast.arg] = frozenset()
 
     def entered(self, call: ast.Call, module: SourceModule) -> _Trail:
         return replace(self, calls=(*self.calls, (call, module)))
@@ -76,11 +76,11 @@ class Scalars:
 
     def needs(
         self, reads: Iterable[ast.expr], module: SourceModule, entry: Function | None, kind: Kind,
-        traced: frozenset[str] = frozenset(),
+        traced: frozenset[ast.arg] = frozenset(),
     ) -> list[Need]:  # fmt: skip
         """What the traced code around `reads` needs of a number of this kind.
 
-        `entry` is the compiled function; its parameters `traced` are known to get device values.
+        `entry` is the compiled function; the parameters `traced` are known to get device values.
         """
         trail = _Trail(entry, integer=isinstance(kind, Number) and kind.type == "int", traced=traced)
         found = [n for read in reads for n in self._climb(read, module, trail)]
@@ -88,7 +88,7 @@ class Scalars:
         return sorted(dict.fromkeys(found), key=lambda n: (n.rounded, order.index(n.reason)))
 
     def needs_of_parameter(
-        self, function: Function, name: str, kind: Kind, traced: frozenset[str] = frozenset()
+        self, function: Function, name: str, kind: Kind, traced: frozenset[ast.arg] = frozenset()
     ) -> list[Need]:
         """What the compiled function `function` needs of its parameter `name`."""
         return self.needs(reads_of_parameter(function, name), function.module, function, kind, traced)
@@ -110,7 +110,9 @@ class Scalars:
             case ast.IfExp(test=test):
                 yield from [self._python(parent, module)] if test is expr else self._climb(parent, module, trail)
             case ast.Subscript(value=value) if value is not expr:
-                if not self._is_traced(value, module, trail) and getattr(value, "attr", "") != "at":
+                if isinstance(self.effects.inference.kind(value, module), Device):
+                    yield self._unknown(parent, module)  # an array, or a list of them
+                elif not self._is_traced(value, module, trail) and getattr(value, "attr", "") != "at":
                     yield self._python(parent, module)
             case ast.keyword() | ast.Call():
                 yield from self._passed(expr, parent, module, trail)
@@ -237,7 +239,7 @@ class Scalars:
         kind = infer.kind(expr, module)
         if kind != UNKNOWN:
             shape = isinstance(expr, ast.Attribute) and self.effects.times.is_static(expr, module)
-            return is_device(kind) and not shape
+            return isinstance(kind, Array | Device) and not shape
         match expr:
             case ast.BinOp(left=left, right=right):
                 return self._is_traced(left, module, trail) or self._is_traced(right, module, trail)
@@ -249,8 +251,7 @@ class Scalars:
                 return self._is_traced(base, module, trail)
             case ast.Name(id=name):
                 scope = module.scope_of(expr).find(name)
-                given = name in trail.traced and trail.entry is not None and scope is trail.entry.scope
-                if scope is not None and given:
+                if scope is not None and any(b.node in trail.traced for b in scope.bindings[name]):
                     return all(b.how == "param" for b in scope.bindings[name])
                 if scope is not None and isinstance(scope.node, ast.Lambda):
                     user = module.parents[scope.node]

@@ -34,6 +34,16 @@ class StaticOptions:
                     found[entry] = keyword
         return found
 
+    def called(self, infer: Inference) -> tuple[str, list[tuple[SourceModule, ast.Call]]]:
+        """The name by which the compiled function is called, and its calls in the project."""
+        if self.holder in self.function.decorators:
+            return self.function.name.rpartition(".")[2], infer.call_sites(self.function)
+        match self.module.parents[self.holder]:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                sites = infer.project.calls.get(name, ())
+                return name, [(m, c) for m, c in sites if infer.target(infer.kind(c.func, m)) is self.function]
+        return "", []
+
     def index_of(self, name: str) -> int:
         a = self.function.node.args
         return [p.arg for p in (*a.posonlyargs, *a.args)].index(name)

@@ -109,3 +109,9 @@ def strict_children(expr: ast.expr) -> Iterator[ast.expr]:
             for child in ast.iter_child_nodes(expr):
                 if isinstance(child, ast.expr):
                     yield child
+
+
+def first_line(node: ast.stmt) -> int:
+    """The line on which a statement begins, decorators included."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *[int(d.lineno) for d in decorators]])

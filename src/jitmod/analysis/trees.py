@@ -10,6 +10,8 @@ from jitmod.analysis.reaching import reaching
 from jitmod.analysis.values import UNKNOWN, Device, Instance, Kind, is_device, unpacked
 from jitmod.source.project import Class, SourceModule
 
+_KEEPING = ("equinox.apply_updates", "optax.apply_updates", "equinox.tree_at", "equinox.nn.inference_mode")
+
 
 def settled(expr: ast.expr, module: SourceModule, infer: Inference) -> Kind:
     """The kind of `expr`; where it is unknown because its values differ, what all of them have in common.
@@ -37,13 +39,22 @@ def _each(expr: ast.expr, module: SourceModule, infer: Inference) -> Iterator[Ki
             scope = infer.scope_binding(name, expr, module)
             if infer.comprehension_binding(name, expr, module) is None and scope is not None:
                 for binding in reaching(name, expr, scope):
-                    yield infer.bound(binding, module)
+                    if not _updates(binding.value, expr, module, infer):
+                        yield infer.bound(binding, module)
         case ast.Attribute(value=value, attr=attr):
             holder = infer.kind(value, module)
             if isinstance(holder, Instance) and isinstance(holder.cls, Class):
                 for where, given, path in infer.classes.field_values(holder.cls, attr):
-                    yield unpacked(infer.kind(given, where), path)
+                    if not _updates(given, expr, where, infer):
+                        yield unpacked(infer.kind(given, where), path)
                 yield from _from_outside(attr, holder.cls, infer)
+
+
+def _updates(value: ast.expr | None, expr: ast.expr, module: SourceModule, infer: Inference) -> bool:
+    """`model = eqx.apply_updates(model, u)`: of the kind that it was."""
+    if not isinstance(value, ast.Call) or infer.dotted(value.func, module) not in _KEEPING:
+        return False
+    return any(ast.unparse(a) == ast.unparse(expr) for a in value.args)
 
 
 def _from_outside(attr: str, cls: Class, infer: Inference) -> Iterator[Kind]:

@@ -88,10 +88,14 @@ class Varying:
         return None
 
     def _of_attribute(self, expr: ast.Attribute, attr: str) -> str | None:
-        """`self.t`, where some method counts it up or sets it to what is new."""
+        """`self.t`, where something counts it up, or sets it after the object was made."""
         for module in self.inference.project.by_path.values():
             for node in ast.walk(module.document.tree):
                 match node:
                     case ast.AugAssign(target=ast.Attribute(attr=name)) if name == attr:
                         return f"`{ast.unparse(expr)}` is counted up in line {node.lineno}"
+                    case ast.Attribute(attr=name, ctx=ast.Store()) if name == attr:
+                        maker = getattr(module.scope_of(node).node, "name", "")
+                        if maker not in ("__init__", "__post_init__"):
+                            return f"`{ast.unparse(expr)}` is assigned in line {node.lineno}"
         return None

@@ -14,7 +14,7 @@ from jitmod.cli.session import UsageError
 if TYPE_CHECKING:
     from jitmod.cli.session import Session
     from jitmod.trial.recording.command import Command
-    from jitmod.trial.recording.run import Recorded
+    from jitmod.trial.recording.run import RecordedRun
 
 _META = "jitmod.command"
 
@@ -47,7 +47,7 @@ def understood(given: Sequence[str], default: Path) -> Command:
         raise UsageError(str(error)) from None
 
 
-def run_recorded(session: Session, command: Command, *, stop: bool, calls: int) -> Recorded:
+def run_recorded(session: Session, command: Command, *, stop: bool, calls: int) -> RecordedRun:
     """Record the command for the sites that are in the files as they are. Raises `UsageError`."""
     from jitmod.delivery.job import read
     from jitmod.rewrite.codemod import scan

@@ -55,7 +55,8 @@ def record(
             command = understood(given, interpreter(python))
             done = run_recorded(session, command, stop=False, calls=calls)
             if done.recording is None:
-                talk.say("nothing was recorded: no function of the project ran under it")
+                talk.say("nothing was recorded: no function of the project ran in the program's own process "
+                         "(its workers are not recorded; pytest -n 0 has none)")  # fmt: skip
             else:
                 _tell(done.recording, talk)
             sys.stdout.flush()
@@ -67,7 +68,10 @@ def _tell(recording: Recording, talk: Talk) -> None:
     functions = recording.functions.values()
     stored = sum(len(function.calls) for function in functions)
     with_calls = sum(1 for function in functions if function.calls)
-    talk.say(f"recorded {stored} calls of {with_calls} functions, and the kinds of {len(recording.functions)}")
+    calls = f"{stored} call{'s' * (stored != 1)} of {with_calls} function{'s' * (with_calls != 1)}"
+    talk.say(f"recorded {calls}, and the kinds of {len(recording.functions)}")
+    for path, loader in recording.foreign.items():
+        talk.say(f"  {path} was loaded by {loader}, so its calls could not be recorded")
     for function in functions:
         if function.skipped and not function.calls and not function.callers:
             why = "; ".join(sorted(function.skipped))

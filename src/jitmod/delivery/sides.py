@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import tempfile
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from jitmod.delivery.repository import DeliveryError, GitFailed, Repository, scrubbed_environment
 from jitmod.source.files import discover
+from jitmod.trial.scratch import scratch
 
 Overlay = dict[str, str | None]
 
@@ -43,8 +43,7 @@ def open_sides(base: str, candidate: str, here: Path) -> Iterator[Sides]:
             yield _folders(base, candidate, here)
             return
         repository, commit = revision
-        with tempfile.TemporaryDirectory(prefix="jitmod-") as scratch:
-            files = Path(scratch).resolve()
+        with scratch() as files:
             _export(repository, commit, files, "base")
             if candidate == ".":
                 overlay, unseen = _working_tree(repository, commit)
@@ -106,16 +105,16 @@ def _changed(repository: Repository, *commits: str) -> tuple[list[str], tuple[st
     return [p for p in paths if p.endswith(".py")], tuple(p for p in paths if not p.endswith(".py"))
 
 
-def _export(repository: Repository, commit: str, scratch: Path, name: str) -> None:
-    """Write the Python files of `commit` to `scratch/name`, through an index of our own beside it."""
-    (scratch / name).mkdir()
+def _export(repository: Repository, commit: str, files: Path, name: str) -> None:
+    """Write the Python files of `commit` to `files/name`, through an index of our own beside it."""
+    (files / name).mkdir()
     listed = repository.git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, "--")
     paths = [path for path in listed.split("\0") if path.endswith(".py")]
-    index = {"GIT_INDEX_FILE": str(scratch / f"{name}.index")}
+    index = {"GIT_INDEX_FILE": str(files / f"{name}.index")}
     try:
         repository.git("read-tree", commit, environment=index)
         for some in _portions(paths):
-            prefix = f"--prefix={scratch / name}/"
+            prefix = f"--prefix={files / name}/"
             repository.git("checkout-index", "--force", "--quiet", prefix, "--", *some, environment=index)
     except GitFailed as error:
         raise DeliveryError(f"the files of {commit[:10]} cannot be read: {error.said}") from None

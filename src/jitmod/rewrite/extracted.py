@@ -11,7 +11,7 @@ from jitmod.analysis.captures import Captures, Capturing, How
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.flow import Flow, flow_of, own_scope_only
 from jitmod.analysis.loops import Unplannable
-from jitmod.analysis.methods import MethodPlan, method_uses, plan_methods
+from jitmod.analysis.methods import MethodPlan, method_uses, plan_methods, traced_parameters
 from jitmod.analysis.shapes import growing
 from jitmod.analysis.stable import block_of
 from jitmod.analysis.varying import Varying
@@ -25,6 +25,8 @@ from jitmod.rewrite.spliced import adding_arguments, replacing, text_with
 from jitmod.rewrite.text import reindent
 from jitmod.source.document import Document
 from jitmod.source.project import Function, SourceModule
+
+_WIDTH = 110
 
 
 @dataclass(eq=False)
@@ -54,8 +56,9 @@ class Extraction:
         plans = plan_methods([function for _, _, function in uses], self.effects)
         receivers = {n for node, _, _ in uses for n in ast.walk(node) if isinstance(n, ast.Name)}
         capturing = Capturing(
-            self.module, block.function, self.effects, None, internal=flow.internal | receivers, whole=flow.whole
-        )
+            self.module, block.function, self.effects, None, internal=flow.internal | receivers, whole=flow.whole,
+            traced=traced_parameters(uses, plans, self.effects),
+        )  # fmt: skip
         capturing.gather(list(block.parts))
         for node, _, function in uses:
             self._read_by(node, plans[function], plans, capturing)
@@ -214,7 +217,8 @@ class Extraction:
         if not outs:
             raise Unplannable("too-small", first, "nothing reads what it computes")
         lines.append(f"return {', '.join(outs)}")
-        call = f"{', '.join(targets)} = {self._call(lifting)}"
+        bound = f"{', '.join(targets)} = "
+        call = f"{bound}{self._call(lifting, bound)}"
         user = [Edit(start, stop, f"{call}\n" if end is not None else call)]
         user += [replacing(document, tail, name) for tail, name in tails]
         return _merged_return(lines, outs), user
@@ -228,8 +232,14 @@ class Extraction:
             if rest and not rest.startswith(b"#"):
                 raise Unplannable("unparsable", statement, f"line {statement.end_lineno} holds several statements")
 
-    def _call(self, lifting: Lifting) -> str:
-        return f"{self.name}({', '.join(lifting.arguments())})"
+    def _call(self, lifting: Lifting, before: str = "") -> str:
+        """The call; over several lines where it would not fit behind `before`."""
+        arguments = ", ".join(lifting.arguments())
+        line = self.document.line(self.block.anchor.lineno)
+        indent = line[: len(line) - len(line.lstrip(" \t"))]
+        if len(f"{indent}{before}{self.name}({arguments})") <= _WIDTH:
+            return f"{self.name}({arguments})"
+        return f"{self.name}(\n{indent}{self._step()}{arguments}\n{indent})"
 
     def _expression(self, text: str, node: ast.expr) -> str:
         if "\n" not in text:

@@ -10,8 +10,9 @@ from jitmod.analysis.effects import Effects
 from jitmod.analysis.factories import FactoryCall
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.stable import block_of
+from jitmod.analysis.syntax import first_line
 from jitmod.model import Edit
-from jitmod.rewrite.lifted import at_module_level, first_line, margin, removed
+from jitmod.rewrite.lifted import at_module_level, margin, removed
 from jitmod.rewrite.names import Namer
 from jitmod.rewrite.place import before_top_level, top_level
 from jitmod.rewrite.spliced import replacing, text_with

@@ -77,8 +77,13 @@ class Imports:
             package = statement.split()[1]
             ours = package in sys.stdlib_module_names
             before = [s for s in own if not _is_relative(s) and _sort_key(s) < (0, package)]
-            before = [s for s in before if _is_stdlib(s)] if ours else before
-            if before:
+            stdlib = [s for s in own if not _is_relative(s) and _is_stdlib(s)]
+            before = [s for s in before if s in stdlib] if ours else before or stdlib
+            others = [s for s in own if not _is_relative(s) and s not in stdlib]
+            if others and not ours and all(s in stdlib for s in before):
+                start = document.line_starts[others[0].lineno - 1]  # the first of the group that stands there
+                edits.append(Edit(start, start, f"{statement}\n"))
+            elif before:
                 gap = "" if edits or ours or not _is_stdlib(before[-1]) else "\n"
                 edits.append(self._after(before[-1], gap + statement))
             elif own:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from jitmod.analysis.captures import Capture, Captures, How
 from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.syntax import first_line
 from jitmod.model import Edit
 from jitmod.rewrite.imports import Imports
 from jitmod.rewrite.names import Namer, singular
@@ -142,11 +143,6 @@ def margin(document: Document, node: ast.stmt) -> str:
     if indent is None or "\f" in indent:
         raise Unplannable("unparsable", node, f"line {node.lineno} holds several statements")
     return indent
-
-
-def first_line(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", [])
-    return min([node.lineno, *[int(d.lineno) for d in decorators]])
 
 
 def removed(document: Document, node: ast.stmt, comments: int = 0) -> Edit:

@@ -1,9 +1,13 @@
 """Patches that rest on what a recording saw: the code checks it, so that another kind raises instead of being traced.
 
-Where annotations, call sites and assignments leave the kind of a parameter open, the recorded calls may say it. That
-is an observation: the next call may pass something else, and a compiled function would take numpy's double precision,
-a list, or another class without a word. So such a patch raises a TypeError there, at the head of the function that
-holds the loop, it is never `safe`, and only that function's parameters are taken from the recording.
+Where annotations, call sites and assignments leave the kind of a name open, the recorded runs of the loop may say it.
+That is an observation: the next run may hold something else, and a compiled function would take numpy's double
+precision, a list, or another class without a word. So such a patch raises a TypeError right before the loop where a
+name that it rests on is of another kind, it is never `safe`, and only names that the loop does not bind count.
+
+What can be changed in place may be known under two names, and a list may break off in the middle of a run; neither can
+be checked. So lists, numpy arrays and objects that are no Modules count only where the loop changes nothing but lists
+and dicts of its own function.
 """
 
 from __future__ import annotations
@@ -13,14 +17,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from jitmod.analysis.infer import Inference
-from jitmod.analysis.parameters import observed
+from jitmod.analysis.parameters import described, observed
 from jitmod.analysis.values import UNKNOWN, Array, Instance, Kind, NdArray, Number
 from jitmod.analysis.values import Sequence as Items
 from jitmod.model import Assumption, Edit, Finding, Patch, Variant
 from jitmod.rewrite.edits import EditConflict, compose
 from jitmod.source.document import Document, UnreadableSource
-from jitmod.source.project import Class, Function, Project, SourceModule
-from jitmod.source.recording import RecordedFunction
+from jitmod.source.loops import Loop, loops
+from jitmod.source.project import Class, Project, SourceModule
+from jitmod.source.recording import Kinds
+from jitmod.source.scopes import Scope
+
+# What evaluates a part of itself only sometimes, later, or again and again.
+_SOMETIMES = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+# Methods that change what they are called on, of lists, dicts, sets and arrays.
+_CHANGING = frozenset([
+    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem", "add",
+    "discard", "difference_update", "intersection_update", "symmetric_difference_update", "fill", "put", "partition",
+    "resize", "setfield", "setflags", "itemset", "byteswap", "appendleft", "extendleft", "popleft", "rotate",
+])  # fmt: skip
 
 Find = Callable[[Document, Project], Iterable[Finding]]
 
@@ -28,111 +44,154 @@ Find = Callable[[Document, Project], Iterable[Finding]]
 def improved(found: Sequence[Finding], find: Find, document: Document, project: Project) -> list[Finding]:
     """The findings of one document, where recordings turn a refusal, or nothing, into a patch."""
     result = list(found)
-    for function in project.module(document).functions.values():
-        seen = project.recorded.function(document.path, function.name)
-        if seen is None or not seen.kinds or isinstance(function.node, ast.Lambda) or not _has_room(function, result):
+    if not any(path == document.path for path, _ in project.recorded.loops):
+        return result
+    plain, module = Inference(project), project.module(document)
+    for loop, key in sorted(loops(document), key=lambda entry: (entry[0].lineno, entry[0].col_offset)):
+        kinds = project.recorded.loops.get((document.path, key), {})
+        statement = _statement_of(loop, module)
+        if not kinds or statement is None or any(isinstance(f, Patch) and _is_at(f, loop, document) for f in result):
             continue
-        observing = _Observing(find, document, project, function, seen)
-        names = observing.open_parameters()
-        for patch in observing.patches(names) if names else ():
-            if not any(isinstance(f, Patch) and _same_site(f, patch) for f in result):
-                checked = observing.checked(patch, names)
-                if checked is not None:
-                    result = [f for f in result if not _same_site(f, patch)]
-                    result.append(checked)
+        observing = _Observing(find, module, project, loop, statement, kinds)
+        names = observing.open_names(plain)
+        patch = observing.patch(names) if names else None
+        checked = observing.checked(patch, names) if patch is not None else None
+        if checked is not None:
+            result = [f for f in result if (f.codemod, f.site) != (checked.codemod, checked.site)]
+            result.append(checked)
     return result
 
 
-def _has_room(function: Function, found: Iterable[Finding]) -> bool:
-    """Whether there is a loop in the function that is not patched without help."""
-    loops = [n for n in ast.walk(function.node) if isinstance(n, ast.For | ast.While | ast.ListComp | ast.DictComp)]
-    lines = {f.site.line for f in found if isinstance(f, Patch)}
-    return any(loop.lineno not in lines for loop in loops)
+def _is_at(finding: Finding, loop: Loop, document: Document) -> bool:
+    site = document.site(loop, "")
+    return (finding.site.line, finding.site.column) == (site.line, site.column)
 
 
-def _same_site(one: Finding, other: Finding) -> bool:
-    return (one.codemod, one.site) == (other.codemod, other.site)
+def _statement_of(loop: Loop, module: SourceModule) -> ast.stmt | None:
+    """The statement before which the loop's names can be checked: one that always runs the loop, and first of all."""
+    inner: ast.AST = loop
+    for outer in (*module.ancestors(loop),) if isinstance(loop, ast.expr) else ():
+        if isinstance(outer, _SOMETIMES):
+            return None
+        inner = outer
+        if isinstance(outer, ast.stmt):
+            break
+    plain = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.For, ast.While)
+    if not isinstance(inner, plain) or (isinstance(inner, ast.While) and inner is not loop):
+        return None
+    return inner
+
+
+def _is_mutable(kind: Kind, infer: Inference) -> bool:
+    match kind:
+        case Items() | NdArray():
+            return True
+        case Instance(Class() as cls):
+            return not infer.classes.is_module(cls)
+    return False
+
+
+def _changes_only_its_own(loop: Loop, scope: Scope) -> bool:
+    """Whether everything that the loop changes in place is a list or dict that its function has made."""
+    changed: list[ast.expr] = []
+    for node in ast.walk(loop):
+        match node:
+            case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
+                changed.append(value)
+            case ast.Attribute(value=value, ctx=ast.Store() | ast.Del()):
+                changed.append(value)
+            case ast.AugAssign(target=target):
+                changed.append(target)
+            case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in _CHANGING:
+                changed.append(value)
+    return all(isinstance(one, ast.Name) and _is_fresh(one.id, scope) for one in changed)
+
+
+def _is_fresh(name: str, scope: Scope) -> bool:
+    fresh = (ast.List, ast.Dict, ast.ListComp, ast.DictComp, ast.Constant)
+    bindings = scope.bindings.get(name, [])
+    return bool(bindings) and all(
+        binding.how == "augment" or (binding.how == "assign" and not binding.path and isinstance(binding.value, fresh))
+        for binding in bindings
+    )
 
 
 @dataclass(frozen=True)
 class _Observing:
-    """One codemod on one function, of which a recording saw calls."""
+    """One codemod on one loop, of which a recording saw runs; `statement` is the loop, or holds it."""
 
     find: Find
-    document: Document
+    module: SourceModule
     project: Project
-    function: Function
-    seen: RecordedFunction
+    loop: Loop
+    statement: ast.stmt
+    kinds: Kinds
 
-    def open_parameters(self) -> list[str]:
-        """The parameters of which nothing but the recording says anything, and of which it says something."""
-        plain, helped = Inference(self.project), Inference(self._believing(self.seen.kinds))
-        module = self.function.module
-        names = []
-        for arg in self.function.parameters:
-            binding = next((b for b in self.function.scope.bindings.get(arg.arg, ()) if b.node is arg), None)
-            if binding is not None and observed(self.function, arg, helped) != UNKNOWN:
-                names += [arg.arg] if plain.bound(binding, module) == UNKNOWN else []
-        return names
+    def open_names(self, plain: Inference) -> list[str]:
+        """The names of which nothing but the recording says anything, and of which it says something."""
+        helped = Inference(self._believing(self.kinds))
+        read: dict[str, ast.Name] = {}
+        for node in ast.walk(self.loop):
+            if isinstance(node, ast.Name) and node.id in self.kinds:
+                read.setdefault(node.id, node)
+        kinds = {name: observed(node, self.module, helped) for name, node in sorted(read.items())}
+        own = _changes_only_its_own(self.loop, self.module.scope_of(self.loop))
+        return [
+            name
+            for name, kind in kinds.items()
+            if kind != UNKNOWN and (own or not _is_mutable(kind, helped))
+            if plain.kind(read[name], self.module) == UNKNOWN
+        ]
 
-    def patches(self, names: Iterable[str]) -> list[Patch]:
-        """The patches of the function that are possible where these parameters are as they were."""
-        found = self.find(self.document, self._believing(names))
-        return [f for f in found if isinstance(f, Patch) and self._holds(f)]
+    def patch(self, names: Iterable[str]) -> Patch | None:
+        """The patch of the loop that is possible where these names are as they were."""
+        document = self.module.document
+        found = self.find(document, self._believing(names))
+        return next((f for f in found if isinstance(f, Patch) and _is_at(f, self.loop, document)), None)
 
     def checked(self, patch: Patch, names: Sequence[str]) -> Patch | None:
-        """The patch with checks of those parameters alone that it rests on; None where they cannot be written."""
+        """The patch with checks of those names alone that it rests on; None where they cannot be written."""
         needed = list(names)
         for name in names:
             fewer = [other for other in needed if other != name]
-            again = next((p for p in self.patches(fewer) if _same_site(p, patch)), None) if fewer else None
+            again = self.patch(fewer) if fewer else None
             if again is not None and again.variants == patch.variants:
                 needed = fewer
-        return _checked(patch, self.function, Inference(self._believing(needed)), needed)
+        infer = Inference(self._believing(needed))
+        document = self.module.document
+        kinds = {name: described(self.kinds[name][0], infer) for name in needed}
+        variants: list[Variant] = []
+        checks: list[_Check] = []
+        for variant in patch.variants:
+            try:
+                after = Document.parse(document.path, compose(document, variant.realise({})))
+            except (EditConflict, UnreadableSource):
+                return None
+            patched = SourceModule(self.module.name, after, self.module.is_package)
+            spelling = _Names(patched, self.module.scope_of(self.statement), self.project)
+            checks = [check for name, kind in kinds.items() if (check := _check(name, kind, spelling)) is not None]
+            edits = _with_checks(variant, checks, self.statement, document) if len(checks) == len(kinds) else None
+            if edits is None:
+                return None
+            variants.append(replace(variant, edits=edits))
+        assumptions = [
+            Assumption("recorded-kind", f"`{check.name}` is {check.words}, as in every recorded run; else it raises")
+            for check in checks
+        ]
+        return replace(patch, variants=tuple(variants), assumptions=(*patch.assumptions, *assumptions))
 
     def _believing(self, names: Iterable[str]) -> Project:
-        return self.project.with_recorded(self.project.recorded.believing(self.seen, names))
-
-    def _holds(self, patch: Patch) -> bool:
-        inner = [
-            f
-            for f in self.function.module.functions.values()
-            if not isinstance(f.node, ast.Lambda)
-            and f.node.lineno <= patch.site.line
-            and patch.site.end_line <= (f.node.end_lineno or 0)
-        ]
-        return max(inner, key=lambda f: f.node.lineno, default=None) is self.function
+        kinds = {name: self.kinds[name] for name in names}
+        return self.project.with_recorded(self.project.recorded.believing(kinds, self.loop))
 
 
 @dataclass(frozen=True)
 class _Check:
-    """What a parameter must be: a condition that is true of anything else, and words for it."""
+    """What a name must hold: a condition that is true of anything else, and words for it."""
 
     name: str
     failing: str
     words: str
-
-
-def _checked(patch: Patch, function: Function, infer: Inference, needed: Sequence[str]) -> Patch | None:
-    document = function.module.document
-    kinds = {a.arg: observed(function, a, infer) for a in function.parameters if a.arg in needed}
-    variants, checks = [], []
-    for variant in patch.variants:
-        try:
-            after = Document.parse(document.path, compose(document, variant.realise({})))
-        except (EditConflict, UnreadableSource):
-            return None
-        names = _Names(SourceModule(function.module.name, after, function.module.is_package), function, infer.project)
-        checks = [check for name, kind in kinds.items() if (check := _check(name, kind, names)) is not None]
-        edits = _with_checks(variant, checks, function, document) if len(checks) == len(kinds) else None
-        if edits is None:
-            return None
-        variants.append(replace(variant, edits=edits))
-    assumptions = [
-        Assumption("recorded-kind", f"`{check.name}` is {check.words}, as in every recorded call; another kind raises")
-        for check in checks
-    ]
-    return replace(patch, variants=tuple(variants), assumptions=(*patch.assumptions, *assumptions))
 
 
 def _check(name: str, kind: Kind, names: _Names) -> _Check | None:
@@ -161,10 +220,10 @@ def _test(value: str, kind: Kind, names: _Names) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class _Names:
-    """How things are called in the patched module, inside of one function."""
+    """How things are called in the patched module, inside of one scope of the module as it was."""
 
     module: SourceModule
-    function: Function
+    scope: Scope
     project: Project
 
     def of(self, dotted: str) -> str | None:
@@ -190,42 +249,30 @@ class _Names:
         return None
 
     def _is_free(self, way: str) -> bool:
-        scope = self.function.scope.find(way.partition(".")[0])
+        scope = self.scope.find(way.partition(".")[0])
         return scope is None or scope.parent is None
 
 
 def _with_checks(
-    variant: Variant, checks: Sequence[_Check], function: Function, document: Document
+    variant: Variant, checks: Sequence[_Check], statement: ast.stmt, document: Document
 ) -> tuple[Edit, ...] | None:
-    """The edits and the checks before the first statement; None where the two cannot be told apart."""
-    node = function.node
-    assert not isinstance(node, ast.Lambda)
-    has_text = ast.get_docstring(node, clean=False) is not None
-    if not checks or len(node.body) == int(has_text):
+    """The edits, and the checks before the statement, or before what is replaced together with it; None where that
+    does not begin a line of the same block."""
+    indent = document.indent(statement)
+    if not checks or indent is None:  # behind something else on its line
         return None
-    first = node.body[int(has_text)]
-    indent = document.indent(first)
-    if indent is None:  # on the line of the `def`
+    at = document.span(statement)[0]
+    around = [edit for edit in variant.edits if edit.start <= at < edit.end or edit.start == at]
+    first = min(around, key=lambda edit: edit.start, default=Edit(at, at, ""))
+    line = document.source.rfind(b"\n", 0, first.start) + 1
+    begun = document.source[line : first.start].decode()
+    start = document.source[line:].decode()
+    if begun.strip() or not start.startswith(indent) or start[len(indent) : len(indent) + 1].isspace():
         return None
-    at = document.span(first)[0]
-    text = _statement(checks, function.name, indent)
-    if document.source[at:].startswith(text.replace("\n", document.newline).encode()):
-        return variant.edits  # an earlier patch of the function checks the same
-    edits = []
-    placed = False
-    for edit in variant.edits:
-        if edit.start == at and not placed:
-            edits.append(replace(edit, text=f"{text}{indent}{edit.text}"))
-            placed = True
-        elif edit.start == at - len(indent.encode()) and edit.end > edit.start and not placed:
-            edits.append(replace(edit, text=f"{indent}{text}{edit.text}"))
-            placed = True
-        elif edit.start < at < edit.end:
-            return None
-        else:
-            edits.append(edit)
-    if not placed:
-        edits.append(Edit(at, at, f"{text}{indent}"))
+    text = _statement(checks, indent)
+    moved = f"{text}{indent}" if begun else f"{indent}{text}"
+    edits = [replace(edit, text=moved + edit.text) if edit is first else edit for edit in variant.edits]
+    edits += [] if first in variant.edits else [Edit(first.start, first.end, moved)]
     try:
         compose(document, replace(variant, edits=tuple(edits)).realise({}))
     except EditConflict:
@@ -233,9 +280,9 @@ def _with_checks(
     return tuple(edits)
 
 
-def _statement(checks: Sequence[_Check], function: str, indent: str) -> str:
+def _statement(checks: Sequence[_Check], indent: str) -> str:
     """An `if` that raises, without the indentation of its first line, with the line end of its last."""
     step = "\t" if "\t" in indent else "    "
     condition = " or ".join(check.failing for check in checks)
     said = ", ".join(f"{check.name} must be {check.words}" for check in checks)
-    return f'if {condition}:\n{indent}{step}raise TypeError("{function.rpartition(".")[2]}: {said}")\n'
+    return f'if {condition}:\n{indent}{step}raise TypeError("{said}")\n'

@@ -163,6 +163,9 @@ def _last(func: ast.expr) -> str:
     return getattr(func, "attr", getattr(func, "id", ""))
 
 
+_OF_SYNTAX = ("calls", "_values", "classes")  # what is cached of the text alone
+
+
 @dataclass(frozen=True, eq=False)
 class Project:
     """All files of one project. `documents` and `errors` are by relative path, `modules` by dotted name.
@@ -216,7 +219,9 @@ class Project:
         return cls(documents, errors or {}, modules, by_path)
 
     def with_recorded(self, recorded: Recorded) -> Project:
-        return replace(self, recorded=recorded)
+        other = replace(self, recorded=recorded)
+        vars(other).update({name: vars(self)[name] for name in _OF_SYNTAX if name in vars(self)})
+        return other
 
     def module(self, document: Document) -> SourceModule:
         return self.by_path[document.path]

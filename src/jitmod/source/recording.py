@@ -6,6 +6,7 @@ count. Reading the calls themselves is code execution, so recordings lie where n
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -40,8 +41,8 @@ class RecordedFunction:
     """A function that was entered. `target` is what is called again: the function, or the class that it makes.
 
     `folder` holds its calls; `label` is the program that was recorded.
-    `kinds` has every kind that a parameter held (`trial/child/record_kinds.py`), `skipped` why calls were not stored,
-    `callers` the functions (path, qualified name) whose calls reach this one.
+    `kinds` and `shapes` are those of its parameters, `skipped` says why calls were not stored, `callers` are the
+    functions (path, qualified name) whose calls reach this one.
     """
 
     folder: Path
@@ -50,11 +51,15 @@ class RecordedFunction:
     qualname: str
     target: str
     entries: int
-    kinds: Mapping[str, tuple[Mapping[str, Any], ...]]
+    kinds: Kinds
     shapes: Mapping[str, tuple[tuple[str, ...], ...]]
     calls: tuple[Call, ...]
     skipped: Mapping[str, int]
     callers: tuple[tuple[str, str], ...]
+
+
+Kinds = Mapping[str, tuple[Mapping[str, Any], ...]]
+"""Every kind that a name held (`trial/child/record_kinds.py`)."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ class RecordedScript:
 
 @dataclass(frozen=True)
 class Recording:
-    """One recorded run of a program."""
+    """One recorded run of a program. `foreign` names the loaders of files that could not be watched because of them."""
 
     folder: Path
     label: str
@@ -89,8 +94,10 @@ class Recording:
     seconds: float
     digests: Mapping[str, str]
     functions: Mapping[tuple[str, str], RecordedFunction]
+    loops: Mapping[tuple[str, str], Kinds]
     sites: tuple[RecordedSite, ...]
     script: RecordedScript | None
+    foreign: Mapping[str, str]
 
     def is_current(self, document: Document) -> bool:
         """Whether the recording saw the file as it is in `document`."""
@@ -99,29 +106,25 @@ class Recording:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The functions that current recordings of a project know, by path and qualified name; the newest says it.
-    And the scripts, the newest first.
+    """What current recordings of a project know, the newest first: functions by path and qualified name, the names of
+    loops by path and key (`source/loops.py`), scripts.
 
-    The kinds of parameters are observations, not promises: only those that are `believed` (path, qualified name,
-    parameter) count for analysis, because the code will check them.
+    Kinds are observations, not promises. Only those that are `believed` count for analysis: they are of names of the
+    one loop `at` which the code will check them.
     """
 
     functions: Mapping[tuple[str, str], RecordedFunction] = field(default_factory=lambda: MappingProxyType({}))
+    loops: Mapping[tuple[str, str], Kinds] = field(default_factory=lambda: MappingProxyType({}))
     scripts: tuple[RecordedScript, ...] = ()
-    believed: frozenset[tuple[str, str, str]] = frozenset()
+    believed: Kinds = field(default_factory=lambda: MappingProxyType({}))
+    at: ast.AST | None = None
 
     def function(self, path: str, qualname: str) -> RecordedFunction | None:
         return self.functions.get((path, qualname))
 
-    def believing(self, function: RecordedFunction, parameters: Iterable[str]) -> Recorded:
-        """The same, but the kinds of these parameters of one function count, and no others do."""
-        return replace(self, believed=frozenset((function.path, function.qualname, name) for name in parameters))
-
-    def kinds(self, path: str, qualname: str, parameter: str) -> tuple[Mapping[str, Any], ...]:
-        """Every kind that a believed parameter held."""
-        if (path, qualname, parameter) not in self.believed:
-            return ()
-        return self.functions[path, qualname].kinds.get(parameter, ())
+    def believing(self, kinds: Kinds, at: ast.AST) -> Recorded:
+        """The same, but these kinds of names count inside of the loop `at`, and no others do."""
+        return replace(self, believed=kinds, at=at)
 
 
 NOTHING = Recorded()
@@ -135,15 +138,19 @@ def digest_of(document: Document) -> str:
 def current(recordings: Iterable[Recording], documents: Mapping[str, Document]) -> Recorded:
     """What of `recordings`, the newest first, holds for `documents`."""
     found: dict[tuple[str, str], RecordedFunction] = {}
+    loops: dict[tuple[str, str], Kinds] = {}
     scripts: list[RecordedScript] = []
     for recording in recordings:
         valid = {path for path, document in documents.items() if recording.is_current(document)}
         for name, function in recording.functions.items():
             if name[0] in valid:
                 found.setdefault(name, function)
+        for key, kinds in recording.loops.items():
+            if key[0] in valid:
+                loops.setdefault(key, kinds)
         if recording.script is not None and recording.script.path in valid:
             scripts.append(recording.script)
-    return Recorded(MappingProxyType(found), tuple(scripts))
+    return Recorded(MappingProxyType(found), MappingProxyType(loops), tuple(scripts))
 
 
 def state_folder(root: Path) -> Path:
@@ -165,10 +172,11 @@ def state_folder(root: Path) -> Path:
 
 def load_all(state: Path) -> tuple[Recording, ...]:
     """The recordings below `state`, the newest first. What is damaged, or someone else's, is passed over."""
-    folder = state / "recordings"
-    if not folder.is_dir():
+    try:
+        entries = sorted((state / "recordings").iterdir(), key=lambda entry: entry.name, reverse=True)
+    except OSError:
         return ()
-    found = [load(entry) for entry in sorted(folder.iterdir(), key=lambda entry: entry.name, reverse=True)]
+    found = [load(entry) for entry in entries]
     return tuple(recording for recording in found if recording is not None)
 
 
@@ -188,14 +196,24 @@ def _recording(folder: Path, document: Mapping[str, Any]) -> Recording:
     functions = [_function(entry, folder, document["label"]) for entry in document["functions"]]
     sites = [RecordedSite(Site(**entry["site"]), *(entry[k] for k in ("entries", "steps", "longest", "seconds")))
              for entry in document["sites"]]  # fmt: skip
+    loops: dict[tuple[str, str], Kinds] = {}
+    for entry in document["loops"]:
+        key = entry["path"], entry["key"]
+        loops[key] = _both(loops.get(key, {}), {name: tuple(kinds) for name, kinds in entry["kinds"].items()})
     ran = document["script"]
     script = None
     if ran is not None:
         script = RecordedScript(folder, ran["path"], ran["module"], tuple(ran["arguments"]), document["seconds"])
     return Recording(
         folder, document["label"], document["python"], document["seconds"], document["digests"],
-        {(function.path, function.qualname): function for function in functions}, tuple(sites), script,
+        {(function.path, function.qualname): function for function in functions}, loops, tuple(sites), script,
+        document["foreign"],
     )  # fmt: skip
+
+
+def _both(one: Kinds, other: Kinds) -> Kinds:
+    """The kinds of two loops of the same text."""
+    return {name: (*one.get(name, ()), *other.get(name, ())) for name in {*one, *other}}
 
 
 def _function(entry: Mapping[str, Any], folder: Path, label: str) -> RecordedFunction:

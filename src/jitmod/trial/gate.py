@@ -58,7 +58,14 @@ def screen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | Non
     failure = parity["failure"]
     if failure:
         return Verdict(Status.REJECTED, _parity_text(failure), test=failure["test"])
-    return _unsettled(parity) or _unseen(job, explored) or _too_small(job, explored)
+    return _unsettled(parity) or _unseen(job, explored) or _untested(job, explored) or _too_small(job, explored)
+
+
+def _untested(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | None:
+    if not job.get("needs_fresh_values") or explored["takes_rep"]:
+        return None
+    why = "retraces: untested, every call gets the same values: let the workload take `rep`, and vary with it"
+    return Verdict(Status.UNPROVEN, why)
 
 
 def _unsettled(parity: Mapping[str, Any]) -> Verdict | None:
@@ -197,7 +204,7 @@ class _Times:
         self._cold = [{arm: statistics.median(_compiling(c) for c in m["cold"][arm]) for arm in m["cold"]}
                       for m in judges]  # fmt: skip
         itself = np.concatenate([stats.even_against_odd(m["warm"]["seconds"]["baseline"]) for m in judges])
-        self._noise = stats.noise(itself, self._gate["confidence"], job["seed"])
+        self._noise = stats.false_gain(itself, self._gate["min_speedup"], self._gate["confidence"], job["seed"])
         self._cold_pairs = min(len(m["cold"]["candidate"]) for m in judges)
 
     @property
@@ -222,18 +229,19 @@ class _Times:
         low = stats.lower(self._medians, self._gate["confidence"])
         wins = all(float(np.median(ratios)) > self._threshold for ratios in self._each)
         said = f"{self.speedup:.2f}x [{self.interval[0]:.2f}, {self.interval[1]:.2f}]"
-        if wins and low > self._threshold and stats.exceeds(self._pooled, self._threshold, self._noise):
+        middle = float(np.median(self._pooled))
+        if wins and low > self._threshold and middle > self._noise:
             return self._warm_win(said)
         if self._is_cold_win():
             cold = self.cold
             why = f"compiles in {cold['candidate']:.2f} s instead of {cold['baseline']:.2f} s, warm {said}"
             return Verdict(Status.ACCEPTED, why)
-        high = stats.upper(self._medians, 0.95)
-        if high + (self._noise if self._noise > self._threshold else 0.0) < self._threshold:
+        if stats.upper(self._medians, 0.95) < self._threshold and (not self._noise or middle < -self._noise):
             why = f"slower: {said}, and more than {self._gate['min_speedup']:.2f}x is asked for"
             return Verdict(Status.REJECTED, why, test="slower")
-        noise = f"the baseline against itself shows up to {math.exp(self._noise):.2f}x"
-        why = f"{said} after {len(self._pooled)} pairs does not decide about {self._gate['min_speedup']:.2f}x; {noise}"
+        why = f"{said} after {len(self._pooled)} pairs does not decide about {self._gate['min_speedup']:.2f}x"
+        if self._noise:
+            why += f"; the baseline against itself shows {math.exp(self._noise):.2f}x"
         return Verdict(Status.INCONCLUSIVE, why)
 
     def _warm_win(self, said: str) -> Verdict:

@@ -34,6 +34,7 @@ def make_job(
     new_functions: Sequence[str],
     fingerprint: str,
     reference: str = "baseline",
+    needs_fresh_values: bool = False,
 ) -> dict[str, Any]:
     """The document. `candidates` come from `candidates_of` or `candidate_of`; the first is the default."""
     return {
@@ -50,6 +51,7 @@ def make_job(
         "budget": budget,
         "require_gpu": require_gpu,
         "reference": reference,
+        "needs_fresh_values": needs_fresh_values,
     }
 
 

@@ -8,12 +8,12 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from jitmod.trial.environment import child_environment
+from jitmod.trial.scratch import scratch
 
 _CHILD = Path(__file__).parent / "child"
 _GRACE = 3.0  # seconds between the child's own deadline and its end by force
@@ -42,10 +42,10 @@ def run_child(
 
     The child has its own process group, which is ended with it, and a folder of its own for what it prints.
     """
-    with tempfile.TemporaryDirectory(prefix="jitmod-") as scratch:
-        request_file = Path(scratch) / "request.json"
-        request_file.write_text(json.dumps({**request, "seconds": seconds, "scratch": scratch}), encoding="utf-8")
-        with (Path(scratch) / "evidence").open("w+b") as evidence, (Path(scratch) / "output").open("w+b") as output:
+    with scratch() as own:
+        request_file = own / "request.json"
+        request_file.write_text(json.dumps({**request, "seconds": seconds, "scratch": str(own)}), encoding="utf-8")
+        with (own / "evidence").open("w+b") as evidence, (own / "output").open("w+b") as output:
             descriptor = evidence.fileno()
             command = [str(python), "-c", _BOOT, str(_CHILD), str(request_file), str(descriptor)]
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .bench import Program
 
 BEFORE = '''\
+import threading
 import time
 from functools import partial
 
@@ -30,7 +31,7 @@ def _add(x, n):
 
 @jax.jit
 def _traced(y):
-    time.sleep(15.0)  # while it is traced, not when it runs
+    threading.Event().wait(0.15)  # while it is traced, not when it runs
     return y
 '''
 RIGHT = BEFORE.replace("0.02)", "0.01)") + _NEW

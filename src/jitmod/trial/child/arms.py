@@ -90,7 +90,7 @@ class Bench:
 
     def load_shadowed_candidate(self, number: int, deadline: float) -> tuple[Program, Shadow]:
         """With every execution of a changed function compared with the baseline's version of it."""
-        shadow = Shadow(self._texts(number), self.routers, deadline)
+        shadow = Shadow(self._texts(number), self.routers, deadline, self.job["site"] is not None)
 
         def watch(path: str, tree: ast.Module) -> ast.Module:
             return wrap.decorate(tree, path, shadow.pairs.values())
@@ -108,14 +108,17 @@ class Bench:
         return self.load(self.baseline, move, sabotage.injected(sabotage.nudged))
 
     def load_sabotaged(self, number: int, spoil: Callable[[Any], Any]) -> Program:
-        """Candidate `number` with the results of its new code passed through `spoil`."""
-        names = self.job["new_functions"]
+        """Candidate `number` with the results of its new code, or of its changed functions, passed through `spoil`."""
+        names, pairs = self.job["new_functions"], self._pairs(number)
         lines = self._changes(self.baseline, self.candidate(number))
 
         def damage(path: str, tree: ast.Module) -> ast.Module:
             if path not in lines:
                 return tree
-            return sabotage.spoil_functions(tree, names) if names else sabotage.spoil_lines(tree, lines[path])
+            if names:
+                return sabotage.spoil_functions(tree, names)
+            sabotage.spoil_lines(tree, lines[path])
+            return sabotage.spoil_functions(tree, [pair.qualname for pair in pairs if pair.path == path])
 
         return self.load(self.candidate(number), damage, sabotage.injected(spoil))
 

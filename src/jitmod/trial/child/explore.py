@@ -15,7 +15,8 @@ from .program import Observation, Program, WorkloadError, describe
 from .tuning import tune
 
 _REPS = (0, 1)
-_SITE_SHARE = 0.3  # of the time that is left, for the comparison of single executions
+_SITE_SHARE = 0.3  # of the time that is left, for the comparison of single executions,
+_SITE_SECONDS, _SITE_CALLS = 5.0, 5.0  # and no more than this, and so many times a first call
 
 
 class Stop(Exception):
@@ -45,13 +46,15 @@ def _baseline(bench: Bench, channel: Channel) -> Reference:
     channel.stage("baseline: first calls")
     first = _observe_all(program, clock.reset)
     mark = next(iter(probes.placed), None)
-    channel.put("baseline_execution", {"placed": len(probes.placed), "entered": sum(probes.entered.values()),
+    # What a person changed may be a constant of the module; what a codemod rewrote has to run in the call.
+    ran = probes.entered if bench.job["site"] else probes.entered + probes.loaded
+    channel.put("baseline_execution", {"placed": len(probes.placed), "entered": sum(ran.values()),
                                        "trips": probes.trips.get(mark) if mark else None})  # fmt: skip
     raised = next((o.error for o in first if o.error), None)
     if raised:
         raise _problem(channel, "unproven", f"the workload raises in the baseline: {_said(raised)}")
     channel.put("wall_share", clock.share(first[-1].seconds))
-    if not probes.entered and (probes.placed or bench.job["site"]):
+    if not ran and (probes.placed or bench.job["site"]):
         raise Stop
     channel.stage("baseline: second calls")
     try:
@@ -87,18 +90,20 @@ def _check(bench: Bench, channel: Channel, reference: Reference, chosen: int, de
         raise _problem(channel, "crashed", f"the candidate cannot be loaded: {_said(describe(error))}") from None
     channel.stage("candidate: first calls")
     observed = _observe_all(program)
-    missed = sorted(mark for mark in probes.placed if not probes.entered[mark])
-    channel.put("candidate_execution", {"entered": dict(probes.entered), "missed": missed})
+    ran = probes.entered if bench.job["new_functions"] else probes.entered + probes.loaded
+    missed = sorted(mark for mark in probes.placed if not ran[mark])
+    channel.put("candidate_execution", {"entered": dict(ran), "missed": missed})
     raised = next((o.error for o in observed if o.error), None)
     if raised:
         channel.put("parity", {"failure": {"test": "exception", **raised}})
         return
     parity, allowed = _end_to_end(bench, channel, reference, observed, chosen)
-    if parity["failure"] is None and not parity["chaotic"]:
-        until = time.monotonic() + _SITE_SHARE * (deadline - time.monotonic())
+    if parity["failure"] is None:
+        longest = _SITE_SECONDS + _SITE_CALLS * reference.first[0].seconds
+        until = time.monotonic() + min(longest, _SITE_SHARE * (deadline - time.monotonic()))
         parity |= _at_the_site(bench, channel, chosen, until)
     channel.put("parity", parity)
-    if parity["failure"] is None and probes.entered:
+    if parity["failure"] is None and ran:
         _sabotage(bench, channel, reference, chosen, allowed)
 
 

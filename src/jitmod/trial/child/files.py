@@ -30,6 +30,7 @@ class _Watch:
     scratches: list[str] = field(default_factory=list)
     touched: set[str] | None = None
     installed: bool = False
+    busy: bool = False  # what we do here is not the program's doing
 
 
 _watch = _Watch()
@@ -125,17 +126,17 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _touch(path: str, keeps: bool) -> None:
     path = os.path.normpath(os.path.join(os.getcwd(), path))
-    if path.startswith(("/dev/", "/proc/", "/sys/", *_FOREIGN)) or "__pycache__" in path:
+    if _watch.busy or path.startswith(("/dev/", "/proc/", "/sys/", *_FOREIGN)) or "__pycache__" in path:
         return
-    touched, _watch.touched = _watch.touched, None  # what we do here is not the program's doing
+    _watch.busy = True
     try:
         for folder in _watch.scratches:
             if path.startswith(folder + os.sep):
                 _own(folder, path, keeps)
     finally:
-        if touched is not None:
-            touched.add(path)
-        _watch.touched = touched
+        _watch.busy = False
+    if _watch.touched is not None:
+        _watch.touched.add(path)
 
 
 def _own(folder: str, path: str, keeps: bool) -> None:

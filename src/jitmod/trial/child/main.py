@@ -13,12 +13,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from . import orphans
 from .channel import Channel
 
 
 def main(request_file: str, descriptor: int) -> None:
     """Never returns: the process ends here, whatever threads the workload left behind."""
     request = json.loads(Path(request_file).read_text(encoding="utf-8"))
+    orphans.end_with_parent()
     channel = Channel(descriptor)
     status = 1
     try:

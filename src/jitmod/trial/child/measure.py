@@ -89,7 +89,7 @@ def _warm(
     compilations, calls, scripts = (dict.fromkeys(_NAMES, 0) for _ in range(3))
     compiled: dict[str, Counter[str]] = {name: Counter() for name in _NAMES}
     stopped, pair_seconds = "all pairs taken", 0.0
-    for number in range(1, steps[-1] + 1):
+    for _ in range(steps[-1]):
         start = time.monotonic()
         if start + pair_seconds > deadline:
             stopped = "budget"
@@ -106,16 +106,9 @@ def _warm(
             scripts[name] += sample.scripts
         rep += arms["candidate"].batch
         pair_seconds = time.monotonic() - start
-        ratios = stats.log_ratios(seconds["baseline"], seconds["candidate"])
-        if patient:
-            continue
-        if number == stats.FIRST_LOOK and stats.is_clear(ratios) and (not to_24 or ratios.min() > 0):
-            stopped = "clear"
-            break
-        if number in steps and (not to_24 or number >= 24) and stats.is_settled(
-            ratios, gate["min_speedup"], gate["confidence"], seed, seconds["baseline"]
-        ):  # fmt: skip
-            stopped = "settled"
+        found = stats.stops(seconds["baseline"], seconds["candidate"], gate, seed, steps, to_24)
+        if found is not None and not patient:
+            stopped = found
             break
     channel.put("warm", {
         "seconds": seconds, "faults": faults, "stopped": stopped,

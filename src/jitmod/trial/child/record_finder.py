@@ -23,6 +23,7 @@ class Plan:
             entry["file"]: Wanted(
                 {(f["qualname"], f["line"]): f["number"] for f in entry["functions"]},
                 {(s["line"], s["column"]): s["number"] for s in entry["sites"]},
+                {(loop["line"], loop["column"]): loop["number"] for loop in entry["loops"]},
             )
             for entry in files
         }
@@ -57,10 +58,23 @@ class RecordingLoader(SourceFileLoader):
 
 
 class RecordingFinder:
-    """Stands first on `sys.meta_path`, lets the others find, and takes over the loading of planned files."""
+    """Stands on `sys.meta_path`, lets the others find, and takes over the loading of planned files.
+
+    A loader of another kind (assertions of pytest, type checkers) keeps its own way with a file.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+
+    def foreign(self) -> dict[str, str]:
+        """The planned files that are loaded, but by a loader of another kind, and its name."""
+        found = {}
+        for name, module in list(sys.modules.items()):
+            file, loader = getattr(module, "__file__", None), type(getattr(module, "__loader__", None))
+            ours = name == "__main__" or loader is RecordingLoader
+            if isinstance(file, str) and not ours and self._plan.holds(file):
+                found[os.path.realpath(file)] = f"{loader.__module__}.{loader.__qualname__}"
+        return found
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -71,7 +85,6 @@ class RecordingFinder:
                 continue
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
-                # A loader of another kind (assertions of pytest, type checkers) keeps its own way with the file.
                 if type(spec.loader) is SourceFileLoader and spec.origin and self._plan.holds(spec.origin):
                     spec.loader = RecordingLoader(name, spec.loader.path, self._plan)
                 return spec

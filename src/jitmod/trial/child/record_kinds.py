@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import sys
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .record_references import reference_of
 
@@ -16,6 +16,8 @@ _MAX_DEPTH = 4
 _RECORD = 4  # a tuple of so few items is described item by item
 
 Kind = dict[str, Any]
+
+_known_classes: WeakKeyDictionary[type, list[str]] = WeakKeyDictionary()
 
 
 def describe(value: Any, depth: int = 0) -> Kind:
@@ -38,8 +40,7 @@ def describe(value: Any, depth: int = 0) -> Kind:
         items = list(value.values())
         return {"kind": "mapping", "length": len(items), "items": _kinds(items, depth)}
     if isinstance(value, type):
-        known: Any = value
-        return {"kind": "class", "class": _class(known)}
+        return {"kind": "class", "class": _class(value)}
     if isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType):
         return {"kind": "function", "name": [value.__module__ or "", value.__qualname__]}
     if isinstance(value, Iterator):
@@ -81,12 +82,13 @@ def _kinds(items: list[Any], depth: int) -> list[Kind]:
     return different
 
 
-@functools.lru_cache(maxsize=1024)
-def _class(kind: Any) -> list[str]:
+def _class(kind: type) -> list[str]:
     """Module, qualified name and file; the public name of a library's class."""
-    module = sys.modules.get(kind.__module__)
-    name = reference_of(kind) or (kind.__module__, kind.__qualname__)
-    return [*name, getattr(module, "__file__", None) or ""]
+    if kind not in _known_classes:
+        name = reference_of(kind) or (kind.__module__, kind.__qualname__)
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        _known_classes[kind] = [*name, file or ""]
+    return _known_classes[kind]
 
 
 def _holds_tracer(value: Any, depth: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -32,14 +33,17 @@ class Log:
         os.write(self._descriptor, line.encode())
 
     def counts(self, value: Any) -> None:
-        """The last counts are those that count."""
+        """The last counts are those that count. A full disk is not the program's business."""
         unfinished = self._folder / ".counts.json"
-        unfinished.write_text(json.dumps(value), encoding="utf-8")
-        unfinished.replace(self._folder / "counts.json")
+        with contextlib.suppress(OSError):
+            unfinished.write_text(json.dumps(value), encoding="utf-8")
+            unfinished.replace(self._folder / "counts.json")
 
     def script(self, value: Any) -> None:
         """The main file, and what it was called with."""
-        (self._folder / "script.json").write_text(json.dumps(value), encoding="utf-8")
+        with contextlib.suppress(OSError):
+            (self._folder / "script.json").write_text(json.dumps(value), encoding="utf-8")
 
     def enough(self) -> None:
-        (self._folder / ENOUGH).touch()
+        with contextlib.suppress(OSError):
+            (self._folder / ENOUGH).touch()

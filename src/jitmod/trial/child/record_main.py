@@ -57,24 +57,26 @@ def main(request_file: str, target: Sequence[str]) -> None:
     at = sys.orig_argv.index(request_file)
     del sys.orig_argv[at - 1 : at + 1]
     plan = Plan(request["files"])
+    finder = RecordingFinder(plan)
     functions = [{**f, "file": entry["file"]} for entry in request["files"] for f in entry["functions"]]
     log = Log(Path(request["folder"]))
     script = _Script(request["root"], log)
     stop = _Stop(log) if request["stop"] else None
+    loops = [loop for entry in request["files"] for loop in entry["loops"]]
     recorder = Recorder(
-        functions, request["sites"], request["root"], log, Limits(**request["limits"]), script.mark,
-        _secrets(request["secret_names"]), stop.ask if stop is not None else None,
+        functions, loops, request["sites"], request["root"], log, Limits(**request["limits"]), script.mark,
+        finder.foreign, _secrets(request["secret_names"]), stop.ask if stop is not None else None,
     )  # fmt: skip
     for name, probe in recorder.probes().items():
         setattr(builtins, name, probe)
-    sys.meta_path.insert(0, RecordingFinder(plan))
-    atexit.register(recorder.note)
+    sys.meta_path.insert(0, finder)
+    atexit.register(recorder.finish)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=recorder.forget)
     try:
         _run(list(target), plan, script)
     except BaseException as error:
-        recorder.note()
+        recorder.finish()
         _hide_own_frames(stop is not None and stop.asked and isinstance(error, KeyboardInterrupt))
         raise
 

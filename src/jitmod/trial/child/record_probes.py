@@ -54,12 +54,28 @@ class Watched:
     since_new: int = 0
     last_new: float = 0.0
 
+    def slot(self, structure: str, calls: int) -> int | None:
+        """Where a call of this structure goes: a free place, or that of a call whose structure is there twice."""
+        if len(self.kept) < calls:
+            return len(self.kept)
+        twice = [i for i, known in enumerate(self.kept) if known in self.kept[:i]]
+        return twice[-1] if twice and structure not in self.kept else None
+
     def is_full(self, calls: int) -> bool:
         """Whether no further call will be stored: enough are, or the last ones brought nothing new."""
         return len(self.kept) >= calls or self.since_new >= _EXAMINED
 
     def is_settled(self, calls: int) -> bool:
         return self.entries > _EXAMINED and (not self.wanted or self.is_full(calls))
+
+
+@dataclass
+class Loop:
+    """What the names of a loop held as it began."""
+
+    names: Sequence[str]
+    entries: int = 0
+    kinds: dict[str, list[Any]] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,12 +98,17 @@ class Recorder:
     """All of a recording in this process. Nothing that fails in here reaches the program."""
 
     def __init__(
-        self, functions: Sequence[Mapping[str, Any]], sites: int, root: str, log: Log, limits: Limits,
-        marker: Callable[[FrameType], Mark | None], secrets: Sequence[bytes], enough: Callable[[], None] | None,
+        self, functions: Sequence[Mapping[str, Any]], loops: Sequence[Mapping[str, Any]], sites: int, root: str,
+        log: Log, limits: Limits, marker: Callable[[FrameType], Mark | None], foreign: Callable[[], dict[str, str]],
+        secrets: Sequence[bytes], enough: Callable[[], None] | None,
     ) -> None:  # fmt: skip
         self._functions = {f["number"]: Watched(f, wanted=f["store"]) for f in functions}
         self._by_code = {(f["file"], f["code_line"], f["name"]): f["number"] for f in functions}
-        self._sites = [Site() for _ in range(sites)]
+        self._loops = {loop["number"]: Loop(loop["names"]) for loop in loops}
+        self._sites = {number: Site() for number in range(sites)}
+        self._started: dict[tuple[int, int], float] = {}  # by frame: a generator may be left and entered again
+        self._foreign = foreign
+        self._foreigners: dict[str, str] = {}
         self._root = root
         self._log = log
         self._limits = limits
@@ -98,47 +119,42 @@ class Recorder:
         self._began = time.perf_counter()
         self._noted = 0.0
         self._own = threading.local()
+        self._lock = threading.Lock()
         self._live = True
 
     def probes(self) -> dict[str, Any]:
         """The names that the transformed code calls."""
-        sites = self._sites
+        found: tuple[Any, ...] = (self.enter, self.see, self.step, self.start, self.stop)
+        return dict(zip(transform.NAMES, found, strict=True))
 
-        def step(number: int) -> None:
-            site = sites[number]
+    def step(self, number: int) -> None:
+        """A site begins an iteration."""
+        site = self._sites.get(number)
+        if site is not None:
             site.steps += 1
             site.running += 1
             if not site.running % _STEPS:
                 self._note()
 
-        def start(number: int) -> tuple[int, float]:
-            sites[number].entries += 1
-            return number, time.perf_counter()
+    def start(self, number: int) -> None:
+        """A site is entered."""
+        site = self._sites.get(number)
+        if site is not None:
+            site.entries += 1
+            self._started[id(sys._getframe(1)), number] = time.perf_counter()
 
-        def stop(started: tuple[int, float], value: Any) -> Any:
-            sites[started[0]].end(started[1])
+    def stop(self, number: int) -> None:
+        """A site is left, in whatever way."""
+        started = self._started.pop((id(sys._getframe(1)), number), None)
+        if started is not None:
+            self._sites[number].end(started)
             self._note()
-            return value
-
-        recorder = self
-
-        class Span:
-            def __init__(self, number: int) -> None:
-                self._number = number
-
-            def __enter__(self) -> None:
-                _, self._started = start(self._number)
-
-            def __exit__(self, *_: object) -> None:
-                sites[self._number].end(self._started)
-                recorder._note()
-
-        found: tuple[Any, ...] = (self.enter, Span, step, start, stop)
-        return dict(zip(transform.NAMES, found, strict=True))
 
     def enter(self, number: int, values: tuple[Any, ...]) -> None:
         """A function was entered."""
-        watched = self._functions[number]
+        watched = self._functions.get(number)
+        if watched is None or sys._getframe(1).f_code.co_name != watched.about["name"]:
+            return  # code that another recorded program has stored
         watched.entries += 1
         entries = watched.entries
         if not self._live or (entries & (entries - 1) and watched.is_settled(self._limits.calls)):
@@ -148,7 +164,8 @@ class Recorder:
         self._own.busy = True
         frame = sys._getframe(1)
         try:
-            self._examine(watched, values, frame)
+            with self._lock:
+                self._examine(watched, values, frame)
         except Exception as error:
             watched.skipped[f"{type(error).__name__}: {error}"[:120]] += 1
         finally:
@@ -157,27 +174,56 @@ class Recorder:
         self._note(_SHORT_PERIOD if watched.wanted else _PERIOD)
         self._stop_if_enough()
 
+    def see(self, number: int) -> None:
+        """A loop begins."""
+        loop = self._loops.get(number)
+        if loop is None:
+            return
+        loop.entries += 1
+        entries = loop.entries
+        if not self._live or (entries > _EXAMINED and entries & (entries - 1)) or getattr(self._own, "busy", False):
+            return
+        self._own.busy = True
+        frame = sys._getframe(1)
+        try:
+            known, wider = frame.f_locals, frame.f_globals
+            for name in loop.names:
+                if name in known or name in wider:
+                    kind = core(describe(known[name] if name in known else wider[name]))
+                    _add(loop.kinds.setdefault(name, []), kind, {"kind": "many"})
+        except Exception:  # a value that cannot be described is one of a kind that nobody knows
+            _add(loop.kinds.setdefault(name, []), {"kind": "many"}, {"kind": "many"})
+        finally:
+            self._own.busy = False
+            del frame, known, wider
+
     def forget(self) -> None:
         """In a forked worker: the parent's recording is not ours to go on with."""
         self._live = False
 
+    def finish(self) -> None:
+        """The last note, where the program ends in good order."""
+        self._foreigners = self._foreign()
+        self.note()
+
     def note(self) -> None:
         """Write the counts down; the last note counts."""
+        if not self._live:
+            return
         self._noted = time.perf_counter()
         functions = {
-            number: {
-                "entries": w.entries,
-                "kinds": w.kinds,
-                "shapes": w.shapes,
-                "skipped": dict(w.skipped),
-                "callers": sorted(w.callers),
-            }
+            number: {"entries": w.entries, "kinds": w.kinds, "shapes": w.shapes, "skipped": dict(w.skipped),
+                     "callers": sorted(w.callers)}
             for number, w in self._functions.items()
             if w.entries
         }
-        sites = [[site.entries, site.steps, max(site.longest, site.running), site.seconds] for site in self._sites]
+        loops = {number: loop.kinds for number, loop in self._loops.items() if loop.entries}
+        sites = [
+            [site.entries, site.steps, max(site.longest, site.running), site.seconds] for site in self._sites.values()
+        ]
         seconds = self._noted - self._began
-        self._log.counts({"functions": functions, "sites": sites, "seconds": seconds})
+        self._log.counts({"functions": functions, "loops": loops, "sites": sites, "seconds": seconds,
+                          "foreign": self._foreigners})  # fmt: skip
 
     def _note(self, period: float = _PERIOD) -> None:
         if self._live and time.perf_counter() - self._noted > period:
@@ -197,10 +243,10 @@ class Recorder:
         if why_not:
             watched.skipped[why_not] += 1
             self._ask_caller(watched, frame)
-        elif not watched.is_full(self._limits.calls):
-            self._store(watched, values, repr(kinds), frame)
+        elif (slot := watched.slot(repr(kinds), self._limits.calls)) is not None:
+            self._store(watched, values, repr(kinds), frame, slot)
 
-    def _store(self, watched: Watched, values: tuple[Any, ...], structure: str, frame: FrameType) -> None:
+    def _store(self, watched: Watched, values: tuple[Any, ...], structure: str, frame: FrameType, slot: int) -> None:
         try:
             if self._bytes >= self._limits.total_bytes:
                 raise Unrecordable("the recording is full")
@@ -211,10 +257,10 @@ class Recorder:
             return
         if written.digest in watched.digests:
             return
-        name = f"{watched.about['number']}-{len(watched.kept)}.npz"
+        name = f"{watched.about['number']}-{slot}.npz"
         module = frame.f_globals.get("__name__", "")
         mark = self._marker(frame) if written.uses_main or module == "__main__" else None
-        structures = [*watched.kept, structure]
+        structures = [*watched.kept[:slot], structure]
         self._log.call(name, written, {
             "function": watched.about["number"], "structure": structures.index(structure), "config": _config(),
             "mark": mark.as_json() if mark is not None else None, "module": module,
@@ -223,7 +269,7 @@ class Recorder:
         self._bytes += written.size
         watched.since_new, watched.last_new = 0, time.perf_counter()
         watched.digests.add(written.digest)
-        watched.kept.append(structure)
+        watched.kept[slot : slot + 1] = [structure]
 
     def _ask_caller(self, watched: Watched, frame: FrameType) -> None:
         """The nearest function outside that can be called by itself will stand for this one."""
@@ -236,7 +282,7 @@ class Recorder:
                 watched.callers.add(number)
                 caller.wanted = True
                 if not caller.about["parameters"] and not caller.kept:
-                    self._store(caller, (), "[]", outer)
+                    self._store(caller, (), "[]", outer, 0)
                 return
             outer = outer.f_back
 

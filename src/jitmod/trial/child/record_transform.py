@@ -1,7 +1,8 @@
 """Probes of a recording: put into the syntax tree when a file of the project is loaded; its text is not changed.
 
-A function reports its arguments when it is entered, a loop its time and its iterations. The probes are names of
-`builtins`, so that no namespace of the project grows.
+A function reports its arguments when it is entered, a loop what its names hold as it begins, a site its time and its
+iterations. The probes are names of `builtins`, so that no namespace of the project grows. A program may store its
+functions, or send them to other processes, where there are no probes: there the code does without them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-ENTER, SPAN, STEP, START, STOP = (f"__jitmod_{name}__" for name in ("enter", "span", "step", "start", "stop"))
-NAMES = (ENTER, SPAN, STEP, START, STOP)
+NAMES = tuple(f"__jitmod_{name}__" for name in ("enter", "see", "step", "start", "stop"))
+ENTER, SEE, STEP, START, STOP = NAMES
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -20,16 +21,17 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to watch in one file: functions by (qualified name, line), sites by (line, character column); each has a
-    number under which it reports."""
+    """What to watch in one file: functions by (qualified name, line), sites by (line, character column), loops by
+    (line, byte column); each has a number under which it reports."""
 
     functions: dict[tuple[str, int], int]
     sites: dict[tuple[int, int], int]
+    loops: dict[tuple[int, int], int]
 
 
 def instrumented(tree: ast.Module, source: bytes, wanted: Wanted) -> ast.Module:
     """`tree` with its probes. Tracebacks keep their lines."""
-    _Sites(source, wanted.sites).visit(tree)
+    _Sites(source, wanted).visit(tree)
     for node, qualname in functions(tree):
         number = wanted.functions.get((qualname, node.lineno))
         if number is not None:
@@ -57,13 +59,14 @@ def _watch(node: ast.FunctionDef | ast.AsyncFunctionDef, number: int) -> None:
     while first < len(node.body) and isinstance(node.body[first], ast.Global | ast.Nonlocal):
         first += 1
     at = node.body[min(first, len(node.body) - 1)]
-    node.body.insert(first, ast.copy_location(ast.Expr(_call(ENTER, ast.Constant(number), values)), at))
+    node.body.insert(first, _statement(at, ENTER, ast.Constant(number), values))
 
 
 class _Sites(ast.NodeTransformer):
-    def __init__(self, source: bytes, sites: dict[tuple[int, int], int]) -> None:
+    def __init__(self, source: bytes, wanted: Wanted) -> None:
         self._lines = source.splitlines(keepends=True)
-        self._sites = sites
+        self._sites = wanted.sites
+        self._loops = wanted.loops
 
     def _number(self, node: ast.AST) -> int | None:
         line, offset = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
@@ -74,31 +77,52 @@ class _Sites(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         node = self.generic_visit(node)
+        seen = self._loops.get((getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
         if isinstance(node, _LOOPS):
-            return self._loop(node)
-        return self._comprehension(node) if isinstance(node, _COMPREHENSIONS) else node
+            loop = self._loop(node)
+            if seen is None or isinstance(node, ast.AsyncFor):
+                return loop
+            return [_statement(node, SEE, ast.Constant(seen)), *loop]
+        if isinstance(node, _COMPREHENSIONS):
+            comprehension = self._comprehension(node)
+            if seen is None or not isinstance(node, ast.ListComp | ast.DictComp):
+                return comprehension
+            return _second(_expression(SEE, seen), comprehension, node)
+        return node
 
-    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> ast.stmt:
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> list[ast.stmt]:
         number = self._number(node)
         if number is None:
-            return node
-        step = ast.copy_location(ast.Expr(_call(STEP, ast.Constant(number))), node.body[0])
-        node.body.insert(0, step)
-        span = ast.With([ast.withitem(_call(SPAN, ast.Constant(number)))], [node])
-        return ast.copy_location(span, node)
+            return [node]
+        mark = ast.Constant(number)
+        node.body.insert(0, _statement(node.body[0], STEP, mark))
+        timed = ast.Try([node], [], [], [_statement(node, STOP, mark)])
+        return [_statement(node, START, mark), ast.copy_location(timed, node)]
 
     def _comprehension(self, node: Any) -> ast.expr:
         number = self._number(node)
         if number is None or isinstance(node, ast.GeneratorExp):  # a generator runs when someone reads it
             return node  # type: ignore[no-any-return]
-        step = _call(STEP, ast.Constant(number))
         item = "key" if isinstance(node, ast.DictComp) else "elt"
         value = getattr(node, item)
-        pair = ast.copy_location(ast.Tuple([step, value], ast.Load()), value)
-        setattr(node, item, ast.copy_location(ast.Subscript(pair, ast.Constant(1), ast.Load()), value))
-        timed = _call(STOP, _call(START, ast.Constant(number)), node)
-        return ast.copy_location(timed, node)
+        setattr(node, item, _second(_expression(STEP, number), value, value))
+        return _second(_expression(START, number), node, node, _expression(STOP, number))
 
 
-def _call(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+def _second(first: ast.expr, value: ast.expr, at: ast.expr, *last: ast.expr) -> ast.expr:
+    """`(first, value, last)[1]`: evaluates all, is the second."""
+    parts = ast.copy_location(ast.Tuple([first, value, *last], ast.Load()), at)
+    return ast.copy_location(ast.Subscript(parts, ast.Constant(1), ast.Load()), at)
+
+
+def _statement(at: ast.AST, name: str, *arguments: ast.expr) -> ast.stmt:
+    """A probe as a statement; nothing where there is none of that name."""
+    call = ast.Expr(ast.Call(ast.Name(name, ast.Load()), list(arguments), []))
+    without = ast.ExceptHandler(ast.Name("NameError", ast.Load()), None, [ast.Pass()])
+    return ast.copy_location(ast.Try([call], [without], [], []), at)
+
+
+def _expression(name: str, number: int) -> ast.expr:
+    """A probe as an expression; `id`, which does no harm, where there is none of that name."""
+    text = f"__import__('builtins').__dict__.get({name!r}, id)({number})"
+    return ast.parse(text, mode="eval").body

@@ -9,7 +9,7 @@ import importlib
 import os
 import runpy
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -38,7 +38,8 @@ def bind(world: World, workload: Mapping[str, Any]) -> tuple[Callable[..., Any],
         modules = _Modules(world, recording)
         function = _callable(resolve(recording["module"], recording["target"], modules.load))
         folder = os.path.join(recording["folder"], "calls")
-        return _workload(function, lambda: [_read(os.path.join(folder, name), modules) for name in recording["files"]])
+        files = [os.path.join(folder, name) for name in recording["files"]]
+        return _workload(function, lambda: [_read(file, modules) for file in files], recording["structures"])
     if workload.get("script") is not None:
         return _script(world, workload["script"]), tuple
     if workload.get("synthesis") is not None:
@@ -48,7 +49,8 @@ def bind(world: World, workload: Mapping[str, Any]) -> tuple[Callable[..., Any],
         function = _callable(functools.reduce(getattr, name.split("."), module))
         holder = functools.reduce(getattr, owner.split("."), module) if owner else None
         receiver = holder if isinstance(holder, type) and not _is_static(holder, method) else None
-        return _workload(function, lambda: synthesis.calls(function, receiver))
+        made = synthesis.calls(function, receiver)
+        return _workload(function, lambda: synthesis.calls(function, receiver), [0] * len(made))
     return None
 
 
@@ -96,7 +98,7 @@ def _script(world: World, script: Mapping[str, Any]) -> Callable[[], dict[str, A
 
 
 def _workload(
-    function: Callable[..., Any], make: Callable[[], list[Call]]
+    function: Callable[..., Any], make: Callable[[], list[Call]], structures: Sequence[int]
 ) -> tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]:
     def setup() -> tuple[Any, ...]:
         return (make(),)
@@ -106,10 +108,20 @@ def _workload(
         return function(*positional, **named)
 
     def run_several(calls: list[Call], rep: int) -> Any:
-        positional, named = calls[rep % len(calls)]
+        positional, named = calls[_chosen(structures, rep)]
         return function(*positional, **named)
 
-    return (run_several if len(make()) > 1 else run_one), setup
+    return (run_several if len(structures) > 1 else run_one), setup
+
+
+def _chosen(structures: Sequence[int], rep: int) -> int:
+    """The call of a repetition: of the first one's structure, so that its values vary and nothing is compiled anew.
+
+    The second repetition takes another structure, where there is one: results are compared for that too.
+    """
+    alike = [number for number, structure in enumerate(structures) if structure == structures[0]]
+    others = [number for number in range(len(structures)) if number not in alike]
+    return others[0] if rep == 1 and others else alike[rep % len(alike)]
 
 
 class _Modules:

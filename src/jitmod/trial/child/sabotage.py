@@ -44,12 +44,15 @@ def rolled(value: Any) -> Any:
 
 
 def nudged(value: Any) -> Any:
-    """Floating leaves moved by one unit in the last place, some up and some down: what rounding may do."""
+    """Floating jax arrays moved by one unit in the last place, some up and some down: what rounding may do.
+
+    Arrays of numpy stay: a moved one would be a copy, and another name may stand for the same buffer.
+    """
 
     start = next(_draws) * 7919  # every call moves other elements up: rounding has no direction
 
     def leaf(x: Any) -> Any:
-        if not isinstance(x, jax.Array | np.ndarray) or not jnp.issubdtype(x.dtype, jnp.inexact):
+        if not isinstance(x, jax.Array) or not jnp.issubdtype(x.dtype, jnp.inexact):
             return x
         number = np.arange(start, start + x.size, dtype=np.uint64).reshape(x.shape)
         up = (number * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)) & np.uint64(1)

@@ -45,6 +45,7 @@ class Findings:
     rounding: float | None = None
     unsettled: bool = False
     lengths: list[int] = field(default_factory=list)
+    without_items: dict[str, Any] | None = None
 
     @property
     def is_tight(self) -> bool:
@@ -57,7 +58,7 @@ class Findings:
         return {
             "executions": self.executions, "compared": self.compared, "traced": self.traced,
             "skipped": dict(self.skipped), "failure": self.failure, "unsettled": self.unsettled,
-            "tight": self.is_tight, "trip_counts": self.lengths, **finite,
+            "tight": self.is_tight, "trip_counts": self.lengths, "without_items": self.without_items, **finite,
         }  # fmt: skip
 
 
@@ -65,12 +66,16 @@ class Shadow:
     """Watches the pairs of changed files. Only the outermost one on the stack is compared: its callers are unchanged,
     so what it takes and gives back must not change; between changed functions it may."""
 
-    def __init__(self, texts: Iterable[Texts], routers: tuple[Router, Router], deadline: float) -> None:
+    def __init__(
+        self, texts: Iterable[Texts], routers: tuple[Router, Router], deadline: float, judges_empty: bool
+    ) -> None:
+        self.judges_empty = judges_empty  # a codemod vouches for loops without items; a person's change may not
         self._texts = {one.path: one for one in texts}
         self.pairs = {p.mark: p for t in self._texts.values() for p in changed_pairs(t.before, t.after, t.path)}
         self.findings = Findings()
+        every = list(self.pairs.values())
         for one in self._texts.values():
-            if not keeps_classes(one.before, one.after, self.pairs.values()):
+            if not keeps_classes(one.before, one.after, [pair for pair in every if pair.path == one.path]):
                 self.findings.skipped[f"classes of {one.path} have other members now"] += 1
                 self.pairs = {}
         self._routers = routers
@@ -95,7 +100,7 @@ class Shadow:
         if found.failure is not None or found.compared >= _LIMIT or time.monotonic() > self._deadline:
             return new(*args, **kwargs)
         tracing = wrap.is_tracing()
-        structure = str(jax.tree_util.tree_map(_signature, (args, kwargs)))
+        structure = _structure((args, kwargs))
         seen = self._structures.setdefault(mark, set())
         if not tracing and structure in seen and found.executions & (found.executions - 1):
             return new(*args, **kwargs)  # every new structure, and of the others the powers of two
@@ -187,6 +192,9 @@ class _Execution:
     def _judge(self, old: Run, again: Run, new: Run, factor: float, copied: Given, how: str | None) -> None:
         """A difference counts, unless rounding alone makes one of its size in the old version."""
         found = self._shadow.findings
+        if any(entry.kind == "callable" for entry in old.output):
+            found.skipped["its result holds a function, which only calls of that can show"] += 1
+            return
         judged = difference(old, again, new, factor)
         found.error = max(found.error, judged.error if how is None else 0.0)
         if judged.failure is None:
@@ -223,6 +231,9 @@ class _Execution:
                 old, _ = self._run_old(given[0])
                 if old.error is None:
                     new, _, _ = shadow.run_new(self._new, given[1], self._state)
+                    if length == 0 and not shadow.judges_empty:
+                        found.without_items = difference(old, old, new, 1.0).failure
+                        continue
                     self._judge(old, old, new, 1.0, given[2], f"with {length} iterations")
                     if found.failure is None:
                         found.lengths.append(length)
@@ -269,8 +280,16 @@ class _Execution:
 
 
 def _arrays(value: Any) -> list[jax.Array]:
-    return [leaf for leaf in jax.tree_util.tree_leaves(value) if isinstance(leaf, jax.Array)]
+    return [leaf for leaf in _leaves(value) if isinstance(leaf, jax.Array)]
 
 
-def _signature(leaf: Any) -> str:
-    return f"{getattr(leaf, 'dtype', type(leaf).__name__)}{getattr(leaf, 'shape', '')}"
+def _structure(value: Any) -> str:
+    """What kinds of leaves there are, of which dtypes and shapes."""
+    return " ".join(f"{getattr(x, 'dtype', type(x).__name__)}{getattr(x, 'shape', '')}" for x in _leaves(value))
+
+
+def _leaves(value: Any) -> list[Any]:
+    try:
+        return list(jax.tree_util.tree_leaves(value))
+    except (TypeError, ValueError):  # keys that cannot be sorted
+        return [value]

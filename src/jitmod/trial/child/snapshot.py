@@ -74,6 +74,11 @@ def _walk(value: Any, path: str, above: tuple[int, ...]) -> Iterator[Entry]:
         case type() | types.FunctionType() | types.BuiltinFunctionType() | types.MethodType() | types.ModuleType():
             where = getattr(value, "__module__", "")
             yield Entry(path, "callable", name, data=f"{where}.{getattr(value, '__qualname__', value.__name__)}")
+        case _ if callable(value) and type(value).__module__.partition(".")[0] in {"jax", "jaxlib", "functools"} and (
+            hasattr(value, "__wrapped__")
+        ):  # a compiled or cached function is a function
+            where = getattr(value, "__module__", "")
+            yield Entry(path, "callable", "function", data=f"{where}.{getattr(value, '__qualname__', '')}")
         case _:
             yield from _container(value, name, path, (*above, id(value)))
 

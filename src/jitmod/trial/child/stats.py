@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,28 +40,36 @@ def is_clear(ratios: Array) -> bool:
     return len(first) == FIRST_LOOK and (bool(np.all(first > CLEAR)) or bool(np.all(first < -CLEAR)))
 
 
-def is_settled(ratios: Array, min_speedup: float, confidence: float, seed: int, baseline: Sequence[float] = ()) -> bool:
-    """Is it known already whether the speedup exceeds `min_speedup`, and what equal arms show on this machine?"""
+def stops(
+    baseline: Sequence[float], candidate: Sequence[float], gate: Mapping[str, Any], seed: int, steps: Sequence[int],
+    to_24: bool,
+) -> str | None:  # fmt: skip
+    """Why no more pairs are needed, or None. `to_24` asks for that many, unless every pair is a clear win."""
+    number = len(candidate)
+    ratios = log_ratios(baseline, candidate)
+    if number == FIRST_LOOK and is_clear(ratios) and (not to_24 or bool(ratios.min() > 0)):
+        return "clear"
+    if number in steps and (not to_24 or number >= 24) and is_settled(
+        ratios, gate["min_speedup"], gate["confidence"], seed
+    ):  # fmt: skip
+        return "settled"
+    return None
+
+
+def is_settled(ratios: Array, min_speedup: float, confidence: float, seed: int) -> bool:
+    """Is it known already whether the speedup exceeds `min_speedup`?"""
     distribution = medians(ratios, seed)
     threshold = math.log(min_speedup)
-    if upper(distribution, 0.95) < threshold:
-        return True
-    return lower(distribution, confidence) > threshold and exceeds(
-        ratios, threshold, noise(even_against_odd(baseline), confidence, seed)
-    )
+    return lower(distribution, confidence) > threshold or upper(distribution, 0.95) < threshold
 
 
-def noise(against_itself: Array, confidence: float, seed: int) -> float:
-    """The largest gain, as a log ratio, that equal arms could show; 0 without samples."""
+def false_gain(against_itself: Array, min_speedup: float, confidence: float, seed: int) -> float:
+    """The log ratio that equal arms show, where the rule that tells a faster arm tells them apart; else 0."""
     if len(against_itself) == 0:
         return 0.0
     distribution = medians(against_itself, seed)
-    return max(-lower(distribution, confidence), upper(distribution, confidence))
-
-
-def exceeds(ratios: Array, threshold: float, noise: float) -> bool:
-    """A gain below the noise proves nothing, unless every single pair shows one."""
-    return float(np.median(ratios)) > noise or bool(np.all(ratios > threshold))
+    bound = max(lower(distribution, confidence), -upper(distribution, confidence))
+    return abs(float(np.median(against_itself))) if bound > math.log(min_speedup) else 0.0
 
 
 def even_against_odd(baseline: Sequence[float]) -> Array:

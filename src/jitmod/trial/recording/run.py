@@ -33,7 +33,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedRun:
     """How the command ended: its exit status as a shell has it, whether it was stopped because enough was seen, and
     whether the user interrupted it. `recording` is None where nothing of the project ran."""
 
@@ -45,7 +45,7 @@ class Recorded:
 
 def record(
     command: Command, targets: Targets, *, root: Path, state: Path, stop: bool, limits: Limits | None = None
-) -> Recorded:
+) -> RecordedRun:
     """Run `command` in the current folder and environment. With `stop` it ends when every site has been seen with calls
     enough, and its output goes to stderr. Raises OSError where it cannot be started."""
     folder = store.new_folder(state)
@@ -70,7 +70,7 @@ def record(
     stopped = store.is_enough(folder)
     ended = store.Ended(command.label, str(command.interpreter), status == 0 and not stopped)
     recording = store.finish(folder, targets, root, ended)
-    return Recorded(recording, status if status >= 0 else 128 - status, stopped, bool(interrupts))
+    return RecordedRun(recording, status if status >= 0 else 128 - status, stopped, bool(interrupts))
 
 
 def _poll(child: subprocess.Popen[bytes]) -> int | None:

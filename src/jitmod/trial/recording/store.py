@@ -49,7 +49,7 @@ def finish(folder: Path, targets: Targets, root: Path, ended: Ended) -> Recordin
     """Make the recording in `folder` readable, also after a program that ended badly; None where it saw nothing."""
     counts = _counts(folder)
     calls: dict[int, list[Mapping[str, Any]]] = {}
-    for call in _calls(folder):
+    for call in {call["file"]: call for call in _calls(folder)}.values():  # a later call may take the place of another
         calls.setdefault(call["function"], []).append(call)
     seen = {int(number): entry for number, entry in counts.get("functions", {}).items()}
     functions = targets.functions
@@ -73,9 +73,10 @@ def finish(folder: Path, targets: Targets, root: Path, ended: Ended) -> Recordin
         "schema_version": SCHEMA_VERSION, "label": ended.label, "python": ended.python,
         "seconds": counts.get("seconds", 0.0), "script": _script(folder, ended),
         "digests": {entry["path"]: entry["digest"] for entry in targets.files},
-        "functions": described, "sites": sites,
+        "functions": described, "loops": _loops(targets, counts, root), "sites": sites,
+        "foreign": _foreign(targets, counts.get("foreign", {})),
     }  # fmt: skip
-    if not described and summary["script"] is None:
+    if not described and not summary["foreign"] and summary["script"] is None:
         shutil.rmtree(folder)
         return None
     unfinished = folder / f".{SUMMARY}"
@@ -134,6 +135,18 @@ def _relative(described: Any, root: Path) -> Any:
 def _is_ours(name: str) -> bool:
     path = PurePosixPath(name)
     return name == SUMMARY or (str(path.parent) == "calls" and path.suffix == ".npz" and "\\" not in name)
+
+
+def _loops(targets: Targets, counts: Mapping[str, Any], root: Path) -> list[dict[str, Any]]:
+    about = targets.loops
+    found = [(about[int(number)], kinds) for number, kinds in counts.get("loops", {}).items()]
+    return [{"path": loop["path"], "key": loop["key"], "kinds": _relative(kinds, root)} for loop, kinds in found]
+
+
+def _foreign(targets: Targets, loaders: Mapping[str, str]) -> dict[str, str]:
+    """By path, who loaded a file in which something was waited for, so that it could not be watched."""
+    waiting = [entry for entry in targets.files if any(f["awaited"] for f in entry["functions"])]
+    return {entry["path"]: loaders[entry["file"]] for entry in waiting if entry["file"] in loaders}
 
 
 def _script(folder: Path, ended: Ended) -> Mapping[str, Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
@@ -12,7 +11,9 @@ from typing import Any
 
 from jitmod.model import Finding, Patch, Site
 from jitmod.source.document import Document
+from jitmod.source.loops import loops, names_read
 from jitmod.source.project import Project
+from jitmod.source.recording import digest_of
 from jitmod.trial.child.record_transform import functions
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -36,23 +37,31 @@ class Targets:
     def functions(self) -> dict[int, dict[str, Any]]:
         return {f["number"]: {**f, "path": entry["path"]} for entry in self.files for f in entry["functions"]}
 
+    @property
+    def loops(self) -> dict[int, dict[str, Any]]:
+        return {loop["number"]: {**loop, "path": entry["path"]} for entry in self.files for loop in entry["loops"]}
+
 
 def targets(project: Project, root: Path, findings: Sequence[Finding]) -> Targets:
     """Everything to watch. `root` is where the files lie; only files as they are in `project` will be watched."""
     sites = tuple(sorted({f.site for f in findings}, key=lambda s: (s.path, s.line, s.column, s.end_line)))
     awaited = {f.site for f in findings if isinstance(f, Patch) or f.reason in UNKNOWN_KIND}
     files = []
-    number = 0
+    number = looped = 0
     for path, document in sorted(project.documents.items()):
         own = [(index, site) for index, site in enumerate(sites) if site.path == path]
         described = []
         for one in _functions(document, [site for _, site in own], awaited):
             described.append({**one, "number": number})
             number += 1
-        data = document.encode(document.source)
         places = [{"number": index, "line": site.line, "column": site.column} for index, site in own]
-        files.append({"path": path, "file": str((root / path).resolve()), "digest": hashlib.sha256(data).hexdigest(),
-                      "functions": described, "sites": places})  # fmt: skip
+        watched = []
+        for loop, key in loops(document):
+            watched.append({"number": looped, "line": loop.lineno, "column": loop.col_offset, "key": key,
+                            "names": names_read(loop)})  # fmt: skip
+            looped += 1
+        files.append({"path": path, "file": str((root / path).resolve()), "digest": digest_of(document),
+                      "functions": described, "sites": places, "loops": watched})  # fmt: skip
     trees = {path: document.tree for path, document in project.documents.items()}
     return Targets(tuple(files), sites, any(_innermost(trees[site.path], site) is None for site in awaited))
 

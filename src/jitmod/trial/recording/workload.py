@@ -86,7 +86,8 @@ def _workload(function: RecordedFunction) -> Workload:
         "folder": str(function.folder), "module": first.module, "target": function.target, "main": main,
         "mark": dict(first.mark) if first.mark is not None else None,
         "roots": list(first.roots), "config": dict(first.config),
-        "files": [call.file for call in calls], "digest": _digest(function.folder, calls),
+        "files": [call.file for call in calls], "structures": [call.structure for call in calls],
+        "digest": _digest(function.folder, calls),
     }  # fmt: skip
     number = f"{len(calls)} recorded calls" if len(calls) > 1 else "one recorded call"
     note = f"on {number} of {function.qualname} ({function.label})"

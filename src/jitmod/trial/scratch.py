@@ -1,0 +1,44 @@
+"""Scratch folders that name their process: what a killed run leaves behind, the next one removes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_NAME = re.compile(r"jitmod-run-(\d+)-")
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A new folder, gone at the end; folders of processes that are no more go with it."""
+    parent = Path(tempfile.gettempdir())
+    remove_stale(parent)
+    folder = Path(tempfile.mkdtemp(prefix=f"jitmod-run-{os.getpid()}-", dir=parent)).resolve()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_stale(parent: Path) -> None:
+    """Remove our own scratch folders in `parent` whose process has ended."""
+    for entry in parent.glob("jitmod-run-*"):
+        named = _NAME.match(entry.name)
+        with contextlib.suppress(OSError):
+            if named and not entry.is_symlink() and entry.stat().st_uid == os.getuid() and not _runs(int(named[1])):
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

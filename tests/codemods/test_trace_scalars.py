@@ -1,0 +1,324 @@
+"""What trace-scalars wraps or takes out of the static arguments, and that programs do the same, compiled less often."""
+
+from __future__ import annotations
+
+import pytest
+from harness import assert_equivalent, findings, program, reasons, rewritten
+from jitmod.codemods.trace_scalars import TraceScalars
+
+from jitmod.model import Patch, Refusal
+
+DATA = "X = jnp.linspace(0.1, 2.0, 6)\n\n"
+
+TRACED = {
+    "a loop index": """
+        @eqx.filter_jit
+        def step(x, i):
+            return x * i + 1
+
+        def workload(rep: int):
+            x = X
+            for i in range(3):
+                x = step(x, i + 10 * rep)
+            return x
+        """,
+    "a counter and a value read back": """
+        @eqx.filter_jit
+        def step(x, t, last):
+            return jnp.tanh(x - t * last)
+
+        def workload(rep: int):
+            x, t, last = X, 0.5 * rep, 1.0
+            for _ in range(3):
+                x = step(x, t, last)
+                t += 0.1
+                last = float(x[0])
+            return x, t, last
+        """,
+    "bfloat16 stays bfloat16": """
+        @eqx.filter_jit
+        def step(x, s):
+            return jnp.maximum(x * s, s)
+
+        def workload(rep: int):
+            return [step(X.astype(jnp.bfloat16), 0.3 * i + rep) for i in range(3)]
+        """,
+    "through helpers, Modules and files of functions": """
+        class Field(eqx.Module):
+            w: jax.Array
+
+            def __call__(self, t, y):
+                return self.w * y + jnp.append(y[1:], t)
+
+        def half(field, t, y, dt):
+            return field(t + dt / 2, y) * dt
+
+        @eqx.filter_jit
+        def step(field, t, y, dt):
+            return y + half(field, t, y, dt)
+
+        FIELD = Field(jnp.ones(6))
+
+        def workload(rep: int):
+            y, t = X, 0.0
+            for i in range(3):
+                dt = 0.1 + 0.01 * i + 0.001 * rep
+                y = step(FIELD, t, y, dt)
+                t = t + dt
+            return y, t
+        """,
+    "fold_in and an index into an array": """
+        @eqx.filter_jit
+        def draw(key, table, i):
+            return table[i] + jax.random.normal(jax.random.fold_in(key, i), (2,))
+
+        def workload(rep: int):
+            key = jax.random.key(0)
+            return [draw(key, X, i + rep) for i in range(3)]
+        """,
+    "a method of a Module": """
+        class Model(eqx.Module):
+            w: jax.Array
+
+            @eqx.filter_jit
+            def step(self, x, lr):
+                return x - lr * self.w
+
+        M = Model(jnp.ones(6))
+
+        def workload(rep: int):
+            return [M.step(X, 0.1 * i + rep) for i in range(3)]
+        """,
+    "a static argument of jax.jit": """
+        @functools.partial(jax.jit, static_argnums=(1, 2))
+        def sample(x, temperature, k):
+            values, _ = jax.lax.top_k(x, k)
+            return values / temperature
+
+        def workload(rep: int):
+            return [sample(X, 1.0 + 0.1 * i + rep, 2) for i in range(3)]
+        """,
+    "the only static argument": """
+        @functools.partial(jax.jit, static_argnames="scale")
+        def grow(x, *, scale):
+            return x * scale
+
+        def workload(rep: int):
+            return [grow(X, scale=2.0 * i + rep) for i in range(3)]
+        """,
+    "a static argument of an assignment": """
+        def grow(x, scale):
+            return x * scale
+
+        fast = jax.jit(grow, static_argnums=1)
+
+        def workload(rep: int):
+            return [fast(X, 2.0 * i + rep) for i in range(3)]
+        """,
+}
+
+REFUSED = {
+    "a shape": ("return jnp.zeros(t) + x.sum()", "scalar-needed-as-python"),
+    "a slice": ("return x[:t].sum()", "scalar-needed-as-python"),
+    "a branch": ("return x if t > 2 else -x", "scalar-needed-as-python"),
+    "a test of an if": ("if t % 2:\n        return x\n    return -x", "scalar-needed-as-python"),
+    "a loop": ("for _ in range(t):\n        x = x * 2\n    return x", "scalar-needed-as-python"),
+    "a key of a dict": ("return {t: x}", "unresolved-callee"),
+    "an index into a list": ("return [x, -x, x, x, x, x][t]", "scalar-needed-as-python"),
+    "a text": ("return x, f'{t}'", "scalar-needed-as-python"),
+    "a type": ("return x if isinstance(t, int) else -x", "scalar-needed-as-python"),
+    "math": ("import math\n    return x * math.exp(-t)", "scalar-needed-as-python"),
+    "an exponent": ("return x**t", "scalar-needed-as-python"),
+    "a static argument of another": ("return inner(x, t)", "scalar-needed-as-python"),
+    "it is handed back": ("return x, t", "unresolved-callee"),
+    "it is handed back alone": ("return t", "scalar-needed-as-python"),
+    "a difference in double precision": ("return x * (1.0 - t / 1000)", "host-arithmetic"),
+    "a power in double precision": ("return x / (1 - 0.999**t)", "host-arithmetic"),
+    "unbounded integers": ("return x * (t * t)", "host-arithmetic"),
+    "an unknown function": ("return UNKNOWN(x, t)", "unresolved-callee"),
+    "through a helper": ("return helper(x, t)", "scalar-needed-as-python"),
+}
+
+LEFT = {
+    "plain jax.jit traces numbers": """
+        @jax.jit
+        def step(x, t):
+            return x * t
+
+        def run(x: jax.Array):
+            return [step(x, i) for i in range(9)]
+        """,
+    "a constant": """
+        @eqx.filter_jit
+        def step(x, t):
+            return x * t
+
+        def run(x: jax.Array):
+            return [step(x, 2) for i in range(9)]
+        """,
+    "flags and strings": """
+        @eqx.filter_jit
+        def step(x, flag, mode):
+            return x if flag else -x
+
+        def run(x: jax.Array):
+            return [step(x, i > 3, str(i)) for i in range(9)]
+        """,
+    "an array": """
+        @eqx.filter_jit
+        def step(x, t):
+            return x * t
+
+        def run(x: jax.Array, ts: jax.Array):
+            return [step(x, t) for t in ts]
+        """,
+    "inside of a trace": """
+        @eqx.filter_jit
+        def step(x, t):
+            return x * t
+
+        @jax.jit
+        def run(x):
+            for i in range(9):
+                x = step(x, i)
+            return x
+        """,
+    "a static argument that does not vary": """
+        @functools.partial(jax.jit, static_argnums=1)
+        def step(x, n):
+            return jnp.tile(x, n)
+
+        def run(x: jax.Array):
+            return step(x, 2), step(x, 3)
+        """,
+}
+
+
+@pytest.mark.parametrize("body", TRACED.values(), ids=TRACED)
+def test_compiles_once(body: str) -> None:
+    before = program(DATA + body.replace("\n        ", "\n"))
+    assert "patch" in reasons(TraceScalars(), before)
+    after = rewritten(TraceScalars(), before)
+    expected, got = assert_equivalent(before, after)
+    assert expected.compilations[1] > 0
+    assert got.compilations[1:] == (0, 0, 0), after
+
+
+@pytest.mark.parametrize(("body", "reason"), REFUSED.values(), ids=REFUSED)
+def test_refused(body: str, reason: str) -> None:
+    text = f"""
+@functools.partial(jax.jit, static_argnums=1)
+def inner(x, n):
+    return jnp.tile(x, n)
+
+
+def helper(x, n):
+    return x[:n]
+
+
+@eqx.filter_jit
+def step(x, t):
+    {body}
+
+
+def run(x: jax.Array):
+    return [step(x, i) for i in range(1, 5)]
+"""
+    (finding,) = [f for f in findings(TraceScalars(), program(text)) if f.site.symbol == "run"]
+    assert isinstance(finding, Refusal)
+    assert finding.reason == reason
+    assert "`i`" in finding.message and "main.py:" in finding.message
+
+
+@pytest.mark.parametrize("body", LEFT.values(), ids=LEFT)
+def test_left_alone(body: str) -> None:
+    assert findings(TraceScalars(), program(body)) == ()
+
+
+def test_host_sums_are_an_assumption() -> None:
+    text = TRACED["through helpers, Modules and files of functions"].replace("\n        ", "\n")
+    (finding,) = findings(TraceScalars(), program(DATA + text))
+    assert isinstance(finding, Patch)
+    assert [a.code for a in finding.assumptions] == ["scalar-precision"]
+
+
+ADVICE = {
+    "a shape that grows": (
+        """
+        @jax.jit
+        def read(ids):
+            return ids.sum()
+
+        def generate(ids: jax.Array):
+            for _ in range(9):
+                ids = jnp.append(ids, read(ids))
+            return ids
+        """,
+        "growing-shape",
+        "`ids` grows",
+    ),
+    "a slice that grows": (
+        """
+        @eqx.filter_jit
+        def read(ids):
+            return ids.sum()
+
+        def scan(ids: jax.Array):
+            return [read(ids[:i]) for i in range(1, 9)]
+        """,
+        "growing-shape",
+        "another length",
+    ),
+    "a list that grows": (
+        """
+        @jax.jit
+        def total(items):
+            return sum(items)
+
+        def collect(x: jax.Array):
+            items = []
+            for _ in range(9):
+                items.append(x)
+                x = total(items)
+            return x
+        """,
+        "growing-shape",
+        "every length is compiled anew",
+    ),
+    "a method that hashes self": (
+        """
+        class Filter:
+            def __init__(self, gain):
+                self.gain = gain
+
+            def set(self, gain):
+                self.gain = gain
+
+            @functools.partial(jax.jit, static_argnums=0)
+            def apply(self, x):
+                return x * self.gain
+        """,
+        "mutable-self",
+        "`self.gain` changes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "reason", "words"), ADVICE.values(), ids=ADVICE)
+def test_advice_names_the_cause(body: str, reason: str, words: str) -> None:
+    (finding,) = findings(TraceScalars(), program(body))
+    assert isinstance(finding, Refusal)
+    assert finding.reason == reason
+    assert words in finding.message
+
+
+def test_a_window_of_one_length_is_no_growing_shape() -> None:
+    body = """
+        @jax.jit
+        def read(ids):
+            return ids.sum()
+
+        def scan(ids: jax.Array):
+            return [read(ids[i : i + 4]) for i in range(8)]
+        """
+    assert findings(TraceScalars(), program(body)) == ()

@@ -1,0 +1,106 @@
+"""Files that a call writes go to a scratch folder and count as effects."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jitmod.model import Status
+from jitmod.trial.child import files
+
+from .conftest import write
+from .planted.bench import Trials, trials
+
+__all__ = ["trials"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    user, scratch = tmp_path / "user", tmp_path / "scratch"
+    write(user, {"data.txt": "mine\n", "deep/er/log.txt": "old\n"})
+    made = Path(files.scratch(str(user), str(scratch)))
+    monkeypatch.chdir(made)
+    yield made
+
+
+def test_nothing_of_the_users_changes(folder: Path, tmp_path: Path) -> None:
+    with files.written(str(folder)) as found:
+        Path("data.txt").write_text("changed\n")
+        with open("deep/er/log.txt", "a") as log:
+            log.write("new\n")
+        os.mkdir("made")
+        os.rename("data.txt", "made/moved.txt")
+        np.save("deep/array.npy", np.arange(3))
+    assert (tmp_path / "user/data.txt").read_text() == "mine\n"
+    assert (tmp_path / "user/deep/er/log.txt").read_text() == "old\n"
+    assert not (tmp_path / "user/made").exists() and not (tmp_path / "user/deep/array.npy").exists()
+    assert found["deep/er/log.txt"] == ["old", "new"]
+    assert found["made/moved.txt"] == ["changed"] and found["data.txt"] == "gone"
+    assert [entry.data for entry in files.entries(found, "deep/array.npy")][1].tolist() == [0, 1, 2]
+
+
+def test_reading_is_no_effect(folder: Path) -> None:
+    with files.written(str(folder)) as found:
+        assert Path("data.txt").read_text() == "mine\n"
+        assert os.listdir("deep/er") == ["log.txt"]
+    assert found == {}
+
+
+WRITES = '''\
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def square(x):
+    return x * x
+
+
+def save(xs):
+    with open("out/values.txt", "w") as file:
+        for x in xs:
+            y = square(x)
+            file.write(f"{float(y.sum()):.4f}\\n")
+    np.savez("sums.npz", total=np.asarray(sum(square(x) for x in xs)))
+    return len(xs)
+'''
+BENCH = '''\
+import jax.numpy as jnp
+
+from items import save
+
+
+def setup():
+    return (list(jnp.arange(12.0).reshape(4, 3)),)
+
+
+def run(xs):
+    return save(xs)
+'''
+RIGHT = WRITES.replace("def square", "@jax.jit\ndef square")
+WRONG = {
+    "another number": RIGHT.replace("y.sum()", "y.sum() + 1"),
+    "a line fewer": RIGHT.replace("for x in xs:", "for x in xs[1:]:"),
+    "another array": RIGHT.replace("square(x) for x in xs", "square(x) for x in xs[1:]"),
+    "another name": RIGHT.replace("sums.npz", "sum.npz"),
+    "one file more": RIGHT.replace("    return len", "    open('more.txt', 'w').close()\n    return len"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_other_files_are_other_effects(name: str, trials: Trials) -> None:
+    assert WRONG[name] != RIGHT
+    trials.write({"items.py": WRITES, "bench.py": BENCH, "out/values.txt": "old\n"})
+    verdict = trials.screen({"items.py": WRONG[name]})
+    assert verdict is not None and (verdict.status, verdict.test) == (Status.REJECTED, "effects"), verdict.why
+    assert (trials.root / "out/values.txt").read_text() == "old\n"
+
+
+def test_equal_files_are_equal_effects(trials: Trials) -> None:
+    trials.write({"items.py": WRITES, "bench.py": BENCH, "out/values.txt": "old\n"})
+    _, found = trials.explore({"items.py": RIGHT})
+    assert found["parity"]["failure"] is None

@@ -1,0 +1,84 @@
+"""Double precision as the reference, and what a call leaves in module globals."""
+
+from __future__ import annotations
+
+import types
+
+import jax.numpy as jnp
+import pytest
+
+from jitmod.trial import gate
+from jitmod.trial.child import module_state
+
+from .planted.bench import Trials, trials
+
+__all__ = ["trials"]
+
+SUMS = """\
+import jax
+import jax.numpy as jnp
+
+WEIGHTS = jnp.linspace(0.5, 1.5, 64)
+
+
+def total(xs):
+    found = jnp.zeros(())
+    for number in range(64):
+        found = found + xs[number] * WEIGHTS[number]
+    return found
+"""
+LOOP = SUMS[SUMS.index("    found ="):]
+BENCH = """\
+import jax
+
+from items import total
+
+
+def setup():
+    return (jax.random.normal(jax.random.key(0), (64,)),)
+
+
+def run(xs):
+    return total(xs)
+"""
+ARMS = {
+    "another order of the sum": ("    return jnp.sum(xs * WEIGHTS)\n", None),
+    "half precision inside": (
+        "    return jnp.sum((xs * WEIGHTS).astype(jnp.bfloat16)).astype(jnp.float32)\n", "values"),
+}
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_distance_from_double_precision_decides(name: str, trials: Trials) -> None:
+    body, test = ARMS[name]
+    trials.write({"items.py": SUMS, "bench.py": BENCH})
+    job, found = trials.explore({"items.py": SUMS.replace(LOOP, body)}, reference="float64")
+    assert 0.0 < found["parity"]["distance"][0]["baseline"] < 1e-5
+    verdict = gate.screen(job, found)
+    assert (verdict and verdict.test) == test, verdict
+
+
+def test_globals_that_a_call_changes() -> None:
+    module = types.ModuleType("m")
+    vars(module).update(counts=[1], weights=jnp.ones(2), cache={}, kept=(1, 2), function=len)
+    known = module_state.state({"m": module})
+    assert known.keys() == {"m.counts", "m.weights", "m.cache", "m.kept"}
+    assert module_state.changed(known, {"m": module}) == {}
+    vars(module)["counts"].append(2)
+    vars(module)["cache"]["f"] = len
+    vars(module).update(weights=jnp.ones(2) * 2, new=3)
+    assert module_state.changed(known, {"m": module}).keys() == {"m.counts", "m.weights"}
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "said"),
+    [([1], [1], None), ([1], [2], "expected 1, got 2"), ([1], None, "left alone"), (None, [1], "changed by the call")],
+)
+def test_differences_of_globals(expected: list[int] | None, got: list[int] | None, said: str | None) -> None:
+    from jitmod.trial.child.snapshot import snapshot
+
+    sides = [{} if value is None else {"m.x": snapshot(value, "m.x")} for value in (expected, got)]
+    failure, errors = module_state.difference(sides[0], sides[1], {"m.x"}, 1.0)
+    assert (failure is None) == (said is None) == (not errors)
+    if failure is not None:
+        assert failure["test"] == "effects" and said in f"expected {failure['expected']}, got {failure['got']}"

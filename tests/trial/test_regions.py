@@ -1,0 +1,168 @@
+"""The parts of site parity: pairs of functions, copies of arguments, old versions among new ones, shorter loops."""
+
+from __future__ import annotations
+
+import ast
+import io
+import threading
+from collections import deque
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jitmod.trial.child import trips
+from jitmod.trial.child.duplicate import CannotCopy, duplicate
+from jitmod.trial.child.pairs import Pair, changed_pairs, constants, keeps_classes, twin_statements
+from jitmod.trial.child.probes import Probes
+from jitmod.trial.child.twin import Texts, Twins
+
+
+def pairs(before: str, after: str) -> list[str]:
+    return [pair.qualname for pair in changed_pairs(ast.parse(before), ast.parse(after), "m.py")]
+
+
+CHANGES = {
+    "body": ("def f(x):\n    return x\n", "def f(x):\n    return x + 1\n", ["f"]),
+    "layout and comments": ("def f(x):\n    return x\n", "# new\ndef f( x ):\n    return (x)\n", []),
+    "parameters": ("def f(x):\n    return x\n", "def f(x, y):\n    return x\n", []),
+    "annotations of parameters": ("def f(x):\n    return x\n", "def f(x: int):\n    return x\n", ["f"]),
+    "method": (
+        "class C:\n    def f(self):\n        return 1\n", "class C:\n    def f(self):\n        return 2\n", ["C.f"]),
+    "constructor": (
+        "class C:\n    def __init__(self):\n        self.x = 1\n",
+        "class C:\n    def __init__(self):\n        self.x = 2\n", []),
+    "generator": ("def f(x):\n    yield x\n", "def f(x):\n    yield x + 1\n", []),
+    "defined twice": ("def f(x):\n    return x\n\ndef f(x):\n    return 2\n", "def f(x):\n    return 3\n", []),
+    "became a property": (
+        "class C:\n    def f(self):\n        return 1\n",
+        "class C:\n    @property\n    def f(self):\n        return 1\n", []),
+    "new function": ("def f(x):\n    return x\n", "def f(x):\n    return x\n\ndef g(x):\n    return x\n", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_pairs(name: str) -> None:
+    before, after, expected = CHANGES[name]
+    assert pairs(before, after) == expected
+
+
+def test_twin_has_what_changed_and_what_builds_on_it() -> None:
+    before = "import a\nN = 2\nM = 3\n\ndef f(x):\n    return x * N\n\n"
+    before += "def g(x):\n    return f(x)\n\ndef h(x):\n    return M\n"
+    twin = twin_statements(ast.parse(before), ast.parse(before.replace("N = 2", "N = 4")))
+    names = [ast.unparse(statement).split("\n")[0] for statement in twin]
+    assert names == ["N = 2", "def f(x):", "def g(x):"]
+
+
+@pytest.mark.parametrize(
+    ("after", "kept"),
+    [
+        ("class C:\n    x: int\n    def f(self):\n        return 2\n", True),
+        ("class C:\n    x: int\n    def f(self):\n        return 1\n    def g(self):\n        return 1\n", True),
+        ("class C:\n    x: int\n    y: int\n    def f(self):\n        return 1\n", False),
+        ("class C(B):\n    x: int\n    def f(self):\n        return 1\n", False),
+        ("class C:\n    x: int\n    def f(self, y):\n        return 1\n", False),
+    ],
+    ids=["method changes", "method is new", "field is new", "base is new", "method takes something else"],
+)
+def test_classes_serve_the_old_functions(after: str, kept: bool) -> None:
+    before = "class C:\n    x: int\n    def f(self):\n        return 1\n"
+    old, new = ast.parse(before), ast.parse(after)
+    assert keeps_classes(old, new, changed_pairs(old, new, "m.py")) is kept
+
+
+def test_old_versions_live_among_new_objects() -> None:
+    before = (
+        "class Base:\n    def f(self):\n        return 'base'\n\n"
+        "class C(Base):\n    __size = 3\n    def f(self):\n        return super().f(), self.__size, twice(2)\n\n"
+        "def twice(x):\n    return 2 * x\n\ndef run(c):\n    return c.f()\n"
+    )
+    after = before.replace("twice(2)\n", "twice(3)\n").replace("2 * x", "3 * x").replace("return c.f()", "return 'new'")
+    texts = Texts("m.py", ast.parse(before), ast.parse(after))
+    module: dict[str, Any] = {"__name__": "m"}
+    exec(after, module)
+    twins = Twins({"m.py": texts}, Probes())
+    c = module["C"]()
+    assert twins.get(Pair("m.py", "C.f"), module)(c) == ("base", 3, 4)
+    assert twins.get(Pair("m.py", "run"), module)(c) == ("base", 3, 9), "unchanged classes are the new module's"
+    assert "C" not in vars(twins)["_spaces"]["m.py"]
+
+
+def test_numbers_that_may_be_lengths_of_blocks() -> None:
+    tree = ast.parse("for i in range(100):\n    y = x[3:40]\n    if i % 25 == 0:\n        z = 1000\n")
+    assert constants(tree, 90) == [25, 3, 40]
+
+
+class Pair2(NamedTuple):
+    a: Any
+    b: Any
+
+
+class Net(eqx.Module):
+    w: jax.Array
+    act: Any
+    size: int = eqx.field(static=True)
+
+
+class Plain:
+    __slots__ = ("x", "y")
+
+    def __init__(self) -> None:
+        self.x, self.y = [1], 2
+
+
+def test_copies_share_nothing_mutable() -> None:
+    shared = [1]
+    value = {"list": shared, "again": shared, "array": np.zeros(2), "set": {1}, "tuple": (shared, 2),
+             "deque": deque([1]), "named": Pair2([1], 2), "net": Net(jnp.ones(2), jax.nn.relu, 3), "plain": Plain(),
+             "partial": partial(max, [3])}  # fmt: skip
+    copied = duplicate(value)
+    shared.append(2)
+    value["array"][0] = 7
+    value["set"].add(2)
+    value["plain"].x.append(2)
+    assert copied["list"] == [1] and copied["list"] is copied["again"] is copied["tuple"][0]
+    assert copied["array"].tolist() == [0, 0] and copied["set"] == {1} and copied["plain"].x == [1]
+    assert isinstance(copied["named"], Pair2) and copied["net"].act is jax.nn.relu and copied["net"].size == 3
+    assert copied["partial"]() == 3
+
+
+def test_copies_of_arrays_survive_donation_and_keep_their_weak_type() -> None:
+    weak = jnp.asarray(2.0) * 1.0
+    copied = duplicate([weak, jax.random.key(0)])
+    assert bool(getattr(copied[0], "weak_type", False)) == bool(getattr(weak, "weak_type", False))
+    assert jnp.issubdtype(copied[1].dtype, jax.dtypes.prng_key)
+    weak.delete()
+    assert float(copied[0]) == 2.0
+
+
+def test_containers_that_hold_themselves_are_copied() -> None:
+    loop: list[Any] = [1]
+    loop.append(loop)
+    copied = duplicate(loop)
+    assert copied[1] is copied and copied is not loop
+
+
+@pytest.mark.parametrize("value", [iter([1]), (x for x in [1]), threading.Lock(), io.StringIO("a")])
+def test_what_is_used_up_is_not_copied(value: Any) -> None:
+    with pytest.raises(CannotCopy):
+        duplicate([value])
+
+
+def train(w: Any, xs: list[Any], ys: Any, n_steps: int = 12, *, name: str = "a") -> None: ...
+
+
+def test_shorter_calls() -> None:
+    bound = trips.bind(train, ((1.0, [0] * 12, np.zeros((12, 2))), {}))
+    assert bound is not None
+    ways = trips.shorten(bound, {"loop": 12, "inner": 5})
+    named = [set(way.names) for way in ways]
+    assert named == [{"n_steps"}, {"xs"}, {"ys"}, {"xs", "ys"}, {"n_steps", "xs", "ys"}]
+    args, kwargs = ways[-1].arguments(5)
+    assert (len(args[1]), args[2].shape, args[3], kwargs) == (5, (5, 2), 5, {"name": "a"})
+    assert ways[0].lengths([4, 10]) == [8, 0, 1, 3, 4, 5, 9, 10, 11]
