@@ -198,7 +198,8 @@ class Codec:
         except NameTaken as taken:
             return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
         message = f"{what}; `{name()}` is compiled once"
-        return Patch(self.id, site, message, (Variant("hoisted", made),), (), (name(),))
+        defined = any(f"def {name()}(" in edit.text for edit in made)  # a constant has no lines of its own to run
+        return Patch(self.id, site, message, (Variant("hoisted", made),), (), (name(),) if defined else ())
 
 
 def _is_free_standing(creation: Creation, effects: Effects, namer: Namer) -> bool:

@@ -200,8 +200,10 @@ def run(x: jax.Array):
 
     def _of_options(self, options: StaticOptions, effects: Effects) -> Iterator[Finding]:
         module, function, infer = options.module, options.function, effects.inference
-        site = module.document.site(options.holder, function.name)
         called, sites = options.called(infer)
+        own = next((c for m, c in sites if m is module), None)  # a run reaches the call; the options are only read
+        around = function_around(own, module) if own is not None else function
+        site = module.document.site(own or options.holder, around.name if around is not None else "<module>")
         static = options.names()
         first = function.parameters[0].arg if function.parameters else ""
         if function.owner is not None and not is_static(function) and first in static:

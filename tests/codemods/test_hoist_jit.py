@@ -263,6 +263,20 @@ MOVED = {
         def workload(rep):
             return f(X, jnp.float32(rep))
         ''',
+    "names that are part of other words": """
+        def outer(x: jax.Array, d: jax.Array):
+            @jax.jit
+            def f(v):
+                return v * d
+
+            @jax.jit
+            def e(f, ef):
+                return f + ef * d
+            return f(x), e(x, x)
+
+        def workload(rep):
+            return outer(X, jnp.float32(rep))
+        """,
     "a name that the module has too": """
         def step(x):
             return x + 1
@@ -490,6 +504,32 @@ REFUSED = {
             return out
         """,
         "local-callable",
+    ),
+    "a captured array decides a branch": (
+        """
+        def f(x: jax.Array, w: jax.Array):
+            @jax.jit
+            def g(v):
+                if jnp.sum(w) > 0:
+                    return v * w
+                return v
+            return g(x)
+        """,
+        "batched-branch",
+    ),
+    "a captured array is a mask": (
+        """
+        def f(x: jax.Array, w: jax.Array):
+            return jax.jit(lambda v: v[w > 0])(x)
+        """,
+        "ragged-items",
+    ),
+    "a captured array is read as a number": (
+        """
+        def f(x: jax.Array, n: jax.Array):
+            return jax.jit(lambda v: jnp.tile(v, int(n)))(x)
+        """,
+        "host-effect",
     ),
     "nonlocal": (
         """

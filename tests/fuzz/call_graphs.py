@@ -79,6 +79,7 @@ class Graph:
         what = rng.choice(["float", "int"])
         values = {"float": "SCALES", "int": "range(3)"}[what]
         term = self.term("v", "s", what)
+        factor = rng.choice(["x", "1.0", "net.w[0]"])
         made = {
             "lambda": [f"g = {rng.choice(['jax.jit', 'eqx.filter_jit'])}(lambda v: {term})", "out.append(g(x))"],
             "nested": [
@@ -92,17 +93,20 @@ class Graph:
             "grad": [f"out.append(jax.jit(jax.grad(lambda v: jnp.sum({term})))(x))"],
             "call": [f"out.append({self.term('x', 's', what)})"],
             "carried": [f"x = {self.term('x', 's', what)}", "print(s)"],
-            "rebound": ["g = jax.jit(lambda v: v * shift)", "out.append(g(x))", "shift = shift + 1.0", "out.append(g(x))"],
+            "rebound": [
+                "g = jax.jit(lambda v: v * shift)", "out.append(g(x))", "shift = shift + 1.0", "out.append(g(x))",
+            ],
             "model": ["y = net(x)", f"z = {self.term('y', 's', what)}", "out.append(z)", "print(s)"],
             "learn": [
                 "value, grads = jax.value_and_grad(lambda v: jnp.sum(net(v) ** 2))(x)",
                 "updates, state = optim.update(grads, state)", "x = optax.apply_updates(x, updates)",
                 "out.append(float(value))",
             ],
-            "scan": [f"out.append(jax.lax.scan(lambda c, v: (c * 0.5 + v * {rng.choice(['x', '1.0', 'net.w[0]'])}, c.sum()), x, XS))"],
+            "scan": [f"out.append(jax.lax.scan(lambda c, v: (c * 0.5 + v * {factor}, c.sum()), x, XS))"],
         }  # fmt: skip
         kind = rng.choice(list(made))
-        self.lines += ["def two(s, v):", f"    return {term}", "", ""] if kind == "partial" and "two" not in self.text else []
+        if kind == "partial" and "two" not in self.text:
+            self.lines += ["def two(s, v):", f"    return {term}", "", ""]
         self.lines += [
             f"def {name}(net: Net, x: jax.Array, base: {what}, shift: float):",
             "    out = []",

@@ -338,18 +338,16 @@ class Capturing:
             raise Unplannable("host-arithmetic", read, f"`{path}` is a numpy array, and numpy computes with it")
 
 
-_INSIDE_A_TRACE = frozenset(
-    {
-        "batched-branch", "ragged-items", "slice-bounds", "scalar-needed-as-python", "exception-order",
-        "host-arithmetic", "stateful-module", "index-as-python",
-    }
-)  # fmt: skip
+def _is_fine_inside(hazard: Hazard) -> bool:
+    """Whether traced code may have a hazard: not where it needs a concrete array, as what it captured was."""
+    control_flow = hazard.reason == "batched-branch" and "branches in Python" not in hazard.what
+    return control_flow or hazard.reason in ("stateful-module", "exception-order", "index-as-python")
 
 
 def lasting_hazards(
     found: Sequence[Hazard], captures: Captures, parts: Sequence[ast.AST], module: SourceModule
 ) -> Iterator[Hazard]:
-    """Those hazards of code that is traced already which matter when it is traced less often.
+    """Those hazards of code that is traced already which matter when it moves and is traced less often.
 
     What it reads from the function around it is passed from now on, so that is none.
     """
@@ -359,7 +357,7 @@ def lasting_hazards(
     names |= bound_inside((*parts, *captures.helpers), module)  # its own are bound in the same trace
     given = {(c.lineno, ast.unparse(c.func)) for c in _calls_of_arguments((*parts, *captures.helpers), module)}
     for hazard in found:
-        if hazard.reason in _INSIDE_A_TRACE:
+        if _is_fine_inside(hazard):
             continue
         subject = hazard.what.split("`")[1] if hazard.what.count("`") >= 2 else ""
         own = hazard.path == module.document.path and any(a <= hazard.line <= b for a, b in spans)

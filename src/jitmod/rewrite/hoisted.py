@@ -124,7 +124,8 @@ class Hoisting:
         keyword_only = _needs_keywords(inner.args, uses)
         extra = adding_parameters(document, inner, lifting.parameters(), keyword_only)
         start = document.span(inner)[0]
-        at = start + document.source[start:].index(inner.name.encode())
+        keyword = len("def")
+        at = start + keyword + document.source[start + keyword :].index(inner.name.encode())
         renamed = Edit(at, at + len(inner.name.encode()), self.name)
         own = [e for e in (extra, renamed if self.name != inner.name else None) if e is not None]
         skip = self._own_decorator(inner)

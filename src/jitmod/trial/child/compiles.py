@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from typing import Any
 
@@ -35,3 +36,9 @@ class CompileLog:
             self.seconds[phase] += duration_secs
         if phase == "compile":
             self.compiled[str(details.get("fun_name", "?"))] += 1
+
+
+@functools.cache
+def compile_log() -> CompileLog:
+    """The one of this process: jax keeps every listener for good."""
+    return CompileLog()

@@ -25,6 +25,14 @@ class WorkloadError(Exception):
     """The workload cannot be loaded, for a reason that has nothing to do with the patch."""
 
 
+class Elsewhere(Exception):
+    """What project code raised in another process, as `describe` told it there."""
+
+    def __init__(self, description: dict[str, str]) -> None:
+        super().__init__(f"{description['type']}: {description['text']}")
+        self.description = description
+
+
 @dataclass(frozen=True)
 class Observation:
     """What one call gave: its output, its arguments afterwards, what it showed, wrote and changed; or its exception.
@@ -106,6 +114,8 @@ class Program:
 
 def describe(error: BaseException) -> dict[str, str]:
     """An exception as data: its type by name, because two worlds have two classes of it."""
+    if isinstance(error, Elsewhere):
+        return error.description
     kind = type(error)
     where = traceback.extract_tb(error.__traceback__)
     place = f"{where[-1].filename}:{where[-1].lineno}" if where else ""

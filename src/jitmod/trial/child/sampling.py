@@ -6,12 +6,12 @@ import math
 import resource
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 
-from .compiles import CompileLog
+from .compiles import compile_log
 from .program import Program
 
 _SAMPLE = 5e-3
@@ -25,13 +25,14 @@ _SLOW = 0.2  # seconds from which a call that was no faster than the last one co
 class Sample:
     """Seconds of one call, as the mean of a batch; page faults of the batch; calls made, timed or not.
 
-    `scripts` counts how often those calls ran the body of a changed file.
+    `scripts` counts how often those calls ran the body of a changed file, `compiled` has the compilations by function.
     """
 
     seconds: float
     faults: int
     calls: int
     scripts: int
+    compiled: dict[str, int] = field(default_factory=dict)
 
 
 class Arm:
@@ -61,7 +62,8 @@ class Arm:
             arguments = [self._shared] * batch
         else:
             arguments = [self.program.arguments(rep + number) for number in range(batch)]
-        call, world = self.program.call, self.program.world
+        call, world, log = self.program.call, self.program.world, compile_log()
+        log.reset()
         scripts = world.executions(self._changed)
         with world:
             ahead = batch > 1 and self._shared is not None
@@ -73,11 +75,13 @@ class Arm:
                 call(given, rep + number)
             seconds = time.perf_counter() - start
             faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
-        return Sample(seconds / batch, faults, batch + ahead, world.executions(self._changed) - scripts)
+        ran = world.executions(self._changed) - scripts
+        return Sample(seconds / batch, faults, batch + ahead, ran, dict(log.compiled))
 
-    def cold(self, log: CompileLog) -> dict[str, Any]:
+    def cold(self) -> dict[str, Any]:
         """A call without anything compiled: seconds by phase, and the number of compilations."""
         arguments = self._shared if self._shared is not None else self.program.arguments(0)
+        log = compile_log()
         jax.clear_caches()  # type: ignore[no-untyped-call]
         log.reset()
         with self.program.world:

@@ -1,0 +1,151 @@
+"""An arm as the steps of a trial see it: opened for one question, then asked. All that it takes and gives is data,
+
+so that it may as well live in a process of its own (`hosts.py`).
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import claims, precision, sabotage
+from .arms import Bench
+from .probes import Probes
+from .program import Observation, Program
+from .sampling import Arm, Sample
+from .shadow import Shadow
+from .share import Clock
+
+_SPOILS: dict[str, Callable[[Any], Any]] = {"scaled": sabotage.scaled, "rolled": sabotage.rolled}
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Which arm, and what is put into it. `number` is the candidate's, `seconds` is what a shadow may take."""
+
+    how: str
+    number: int = 0
+    spoil: str = ""
+    seconds: float = 0.0
+
+
+BASELINE = Opening("baseline")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the probes saw: marks in order, how often each was entered, also while loading; the site's trip count."""
+
+    placed: tuple[str, ...] = ()
+    entered: dict[str, int] = field(default_factory=dict)
+    loaded: dict[str, int] = field(default_factory=dict)
+    trips: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How many calls make a sample, and the seconds of one."""
+
+    batch: int
+    seconds: float
+
+
+class Served:
+    """One arm in this process. Opening it raises whatever the project's code raises."""
+
+    def __init__(self, bench: Bench, opening: Opening) -> None:
+        self._probes = Probes()
+        self._clock = Clock()
+        self._shadow: Shadow | None = None
+        self._arm: Arm | None = None
+        self._claims = claims.Claims(bench.place.code_root, bench.place.user_root)
+        try:
+            self._program = self._load(bench, opening)
+        except BaseException:
+            self._claims.stop()
+            raise
+        self.takes_rep = self._program.takes_rep
+
+    def _load(self, bench: Bench, opening: Opening) -> Program:
+        number = opening.number
+        match opening.how:
+            case "baseline":
+                return bench.load(bench.baseline)
+            case "candidate":
+                return bench.load(bench.candidate(number))
+            case "watched baseline":
+                program, self._probes, self._clock = bench.load_watched_baseline(number)
+                return program
+            case "watched candidate":
+                program, self._probes = bench.load_watched_candidate(number)
+                return program
+            case "shadowed candidate":
+                program, self._shadow = bench.load_shadowed_candidate(number, time.monotonic() + opening.seconds)
+                return program
+            case "rounded baseline":
+                return bench.load_rounded_baseline(number)
+            case "sabotaged candidate":
+                return bench.load_sabotaged(number, _SPOILS[opening.spoil])
+        raise ValueError(f"no such opening: {opening.how}")
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._claims.stop()
+
+    def observe(self, rep: int) -> Observation:
+        return self._program.observe(rep)
+
+    def in_double(self, rep: int) -> Observation:
+        """The call in double precision."""
+        return precision.in_double(self._program, rep)
+
+    def claims(self) -> list[str]:
+        """Why the project wants a process for itself, as far as it was seen since this arm was opened."""
+        return self._claims.reasons()
+
+    def seen(self) -> Seen:
+        probes = self._probes
+        marks = tuple(sorted(probes.placed))
+        return Seen(marks, dict(probes.entered), dict(probes.loaded), dict(probes.trips))
+
+    def restart_clock(self) -> None:
+        self._clock.reset()
+
+    def share(self, seconds: float) -> float | None:
+        """The wall share of the changed code in `seconds` since the clock was restarted."""
+        return self._clock.share(seconds)
+
+    def site(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """The findings of site parity, and its failure."""
+        assert self._shadow is not None
+        return self._shadow.findings.document(), self._shadow.findings.failure
+
+    def prepare(self, mutates: bool, changed: Sequence[str]) -> None:
+        """Be ready to be timed."""
+        self._arm = Arm(self._program, mutates, changed)
+
+    def warm_up(self) -> Pace:
+        arm = self._timed
+        arm.warm_up()
+        return Pace(arm.batch, arm.seconds)
+
+    def settle(self) -> None:
+        """Nothing that exists now is looked at by the collector while samples are taken."""
+        gc.collect()
+        gc.freeze()
+
+    def sample(self, batch: int, rep: int) -> Sample:
+        return self._timed.sample(batch, rep)
+
+    def cold(self) -> dict[str, Any]:
+        return self._timed.cold()
+
+    @property
+    def _timed(self) -> Arm:
+        assert self._arm is not None, "prepare first"
+        return self._arm
