@@ -4,7 +4,12 @@ What it does
     Finds loops and list comprehensions that call an `eqx.Module` or a compiled function once per item, and moves that
     call, with the pure computation around it, into one module-level `@eqx.filter_jit` function built on
     `jax.lax.map(per_item, items, batch_size=N)`. Host work of the loop (`float(...)`, `print`, lists of Python values)
-    stays a Python loop, over the results.
+    stays a Python loop, over the results. Items may come from arrays, lists, tuples unpacked in the target, zip,
+    enumerate, dict views and progress bars; a list of Modules becomes one Module with stacked arrays.
+
+Forms
+    `lax.map` compiles once for every number of items. Where that number may vary, a trial also tries `chunks`: a
+    function of a fixed number of items that the host drives, which compiles once for all of them.
 
 Why it is slow
     Called eagerly, every primitive of the model is dispatched on its own from Python, for every item; called through a
@@ -12,8 +17,8 @@ Why it is slow
 
 When it refuses
     When an item depends on the one before, when host work feeds the model, when an exit depends on data, when the
-    callee has effects or a branch that batching would change, when the items are not arrays of one shape, when a name
-    of the loop is read after it, and when anything on the way cannot be resolved. Each refusal has a reason code.
+    callee has effects or a branch that batching would change, when the items are not arrays of one shape, when a `try`
+    could see how far the loop came, and when anything on the way cannot be resolved. Each refusal has a reason code.
 
 Safety
     Items, length and dtype are proved, guarded in the generated code, or stated as an assumption whose violation
@@ -29,15 +34,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from jitmod.analysis import library
-from jitmod.analysis.batching import batch, heavy_calls
+from jitmod.analysis.batching import BatchPlan, batch, heavy_calls
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses, describe
-from jitmod.analysis.loops import Loop, Unplannable, loops_in
+from jitmod.analysis.loops import Loop, Unplannable, loops_in, trip_of
 from jitmod.analysis.values import Instance
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
+from jitmod.rewrite.chunks import Chunked
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
 from jitmod.rewrite.edits import EditConflict, compose
 from jitmod.rewrite.function import Compiled
@@ -156,6 +163,67 @@ def report(net: Net, names: list[str], crops: jax.Array):
         print(f"{name}: {score:.2f}")
 """,
         ),
+        Rewrites(
+            _HEAD
+            + """\
+def embed(net: Net, crops: dict[str, jax.Array]):
+    found = {}
+    for name, crop in crops.items():
+        found[name] = net(crop)
+    return found
+""",
+            _HEAD
+            + """\
+EMBED_BATCH_SIZE = 64
+
+
+@eqx.filter_jit
+def _embed_batched(net: Net, crops):
+    with jax.numpy_dtype_promotion("strict"):  # items of several dtypes raise here instead of being cast
+        stacked_crops = jnp.stack(crops)
+    return jax.lax.map(net, stacked_crops, batch_size=EMBED_BATCH_SIZE)
+
+
+def embed(net: Net, crops: dict[str, jax.Array]):
+    found = {}
+    outputs = ()
+    if len(crops):
+        outputs = _embed_batched(net, [crop for _, crop in crops.items()])
+    for (name, crop), output in zip(crops.items(), outputs):
+        found[name] = output
+    return found
+""",
+        ),
+        Rewrites(
+            _HEAD
+            + """\
+def vote(nets: list[Net], x: jax.Array):
+    return jnp.stack([net(x) for net in nets])
+""",
+            _HEAD
+            + """\
+VOTE_BATCH_SIZE = 64
+
+
+@eqx.filter_jit
+def _vote_batched(x: jax.Array, nets: list[Net]):
+    net_arrays, net_statics = zip(*[eqx.partition(net, eqx.is_array) for net in nets])
+    if not all(eqx.tree_equal(static, net_statics[0]) for static in net_statics):
+        raise ValueError("nets differ in more than their arrays")
+    with jax.numpy_dtype_promotion("strict"):  # items of several dtypes raise here instead of being cast
+        stacked_nets = jax.tree.map(lambda *leaves: jnp.stack(leaves), *net_arrays)
+
+    def per_item(net):
+        net = eqx.combine(net, net_statics[0])
+        return net(x)
+
+    return jax.lax.map(per_item, stacked_nets, batch_size=VOTE_BATCH_SIZE)
+
+
+def vote(nets: list[Net], x: jax.Array):
+    return _vote_batched(x, nets)
+""",
+        ),
         Leaves("import jax.numpy as jnp\n\n\ndef f(xs):\n    return [jnp.sum(x) for x in xs]\n"),
         Refuses(
             _HEAD
@@ -191,12 +259,11 @@ def first_positive(net: Net, crops: jax.Array):
     def _decide(self, loop: Loop, heavy: ast.Call, effects: Effects, contexts: Contexts, namer: Namer) -> Finding:
         document = loop.module.document
         site = document.site(loop.node, loop.symbol)
+        before = namer.copy()
         try:
             decided = batch(loop, effects, contexts, heavy)
             knob = batch_size(heavy, loop, effects)
-            function = Compiled(decided, effects, Imports(loop.module), namer, knob)
-            edits = Lowering(decided, function).edits()
-            compose(document, Variant("", edits, (knob,)).realise({}))
+            function, variant = _variant(Compiled, decided, effects, namer, knob)
         except EditConflict as conflict:
             return Refusal(self.id, site, "unparsable", f"the loop's text cannot be edited safely: {conflict}")
         except Unplannable as why:
@@ -206,8 +273,30 @@ def first_positive(net: Net, crops: jax.Array):
             return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
         callee = describe(effects.inference.kind(heavy.func, loop.module))
         message = f"batch the per-item calls of {callee} `{ast.unparse(heavy.func)}`; they move into `{function.name}`"
-        variant = Variant("lax.map", edits, (knob,))
-        return Patch(self.id, site, message, (variant,), decided.assumptions, (function.name,))
+        variants = (variant, *_in_chunks(decided, effects, before, namer, knob))
+        return Patch(self.id, site, message, variants, decided.assumptions, (function.name,))
+
+
+def _variant(
+    form: type[Compiled], plan: BatchPlan, effects: Effects, namer: Namer, knob: Knob
+) -> tuple[Compiled, Variant]:
+    """One form of the patch. Raises `Unplannable`, `EditConflict` or `NameTaken` where it cannot be written."""
+    function = form(plan, effects, Imports(plan.loop.module), namer, knob)
+    variant = Variant("chunks" if form.returns_list else "lax.map", Lowering(plan, function).edits(), (knob,))
+    compose(plan.loop.module.document, variant.realise({}))
+    return function, variant
+
+
+def _in_chunks(plan: BatchPlan, effects: Effects, before: Namer, namer: Namer, knob: Knob) -> tuple[Variant, ...]:
+    """The form for a number of items that varies, where it can be written: chunks of one size."""
+    if trip_of(plan.streams).is_stable:
+        return ()
+    try:
+        _, variant = _variant(Chunked, plan, effects, before, replace(knob, default=min(knob.default, 16)))
+    except (Unplannable, EditConflict, NameTaken):
+        return ()
+    namer.taken |= before.taken
+    return (variant,)
 
 
 def batch_size(heavy: ast.Call, loop: Loop, effects: Effects) -> Knob:

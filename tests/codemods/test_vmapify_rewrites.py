@@ -9,7 +9,11 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from programs import program, reasons, rewritten
+from programs import findings, program, reasons, rewritten
+
+from jitmod.model import Patch, Variant
+from jitmod.rewrite.edits import compose
+from jitmod.source.document import Document
 
 DATA = """
 NET = Net(eqx.nn.Linear(3, 3, key=jax.random.key(0)))
@@ -460,6 +464,65 @@ def test_same_results(body: str) -> None:
     assert [line for line in before.splitlines() if "#" in line] == [] or all(
         line.partition("#")[2] in after for line in before.splitlines()
     )
+
+
+def in_chunks(text: str) -> str | None:
+    """The program with every patch in the form for numbers of items that vary, where all have that form."""
+    while patches := [f for f in findings(text) if isinstance(f, Patch)]:
+        chunks: list[Variant] = [v for v in patches[0].variants if v.form == "chunks"]
+        if not chunks:
+            return None
+        text = compose(Document.parse("main.py", text.encode()), chunks[0].realise({"batch_size": 2})).decode()
+    return text
+
+
+CHUNKED = {name: after for name, body in PROGRAMS.items()
+           if (after := in_chunks(program(DATA + body.replace("\n        ", "\n")))) is not None}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+def test_same_results_in_chunks(name: str) -> None:
+    expected, printed = run(program(DATA + PROGRAMS[name].replace("\n        ", "\n")))
+    got, said = run(CHUNKED[name])
+    assert_same(expected, got)
+    assert printed == said
+
+
+def test_many_programs_have_the_form_for_numbers_of_items_that_vary() -> None:
+    assert len(CHUNKED) >= 10
+
+
+VARYING = """
+def f(net: Net, xs: list[jax.Array]):
+    out = []
+    for x in xs:
+        y = net(x)
+        out.append((y, float(y.sum())))
+    return out
+
+def g(net: Net, xs: jax.Array):
+    return [net(x) for x in xs]
+
+def workload(n):
+    return f(NET, ITEMS[:1] * n), g(NET, np.asarray(XS)[:1].repeat(n, axis=0))
+"""
+
+
+def test_another_number_of_items_compiles_nothing() -> None:
+    space: dict[str, Any] = {}
+    text = in_chunks(program(DATA + VARYING.replace("xs: jax.Array", "xs: np.ndarray")))
+    assert text is not None
+    exec(compile(text, "main.py", "exec"), space)
+    compiled: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda name, _, **__: compiled.append(name) if name.endswith("backend_compile_duration") else None
+    )
+    space["workload"](3)
+    first = len(compiled)
+    assert first > 0
+    for n in range(18):
+        assert len(space["workload"](n)[0]) == n
+    assert len(compiled) == first
 
 
 def test_one_compilation_serves_every_call() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from jitmod.analysis.collect import Collector, block_of
+from jitmod.analysis.loops import Unplannable
 from jitmod.model import Edit
-from jitmod.rewrite.loop_edits import LoopEdits, rows
+from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.text import document_comments
 
 
@@ -15,7 +16,7 @@ class Collected(LoopEdits):
 
     def edits(self) -> list[Edit]:
         """Nothing but lists is filled: the loop becomes one call."""
-        folded = all(c.folds for c in self.plan.collectors)
+        folded = all(c.folds for c in self.plan.collectors) and not self.function.returns_list
         if folded and len(self.plan.collectors) == 1 and not self.plan.live_outs.keys:
             inline = self._inlined(self.plan.collectors[0])
             if inline is not None:
@@ -69,6 +70,8 @@ class Collected(LoopEdits):
         count = self.count()
         inner = indent + step if count else indent
         names = [self.function.namer.fresh(self.array_name(self.function.outer[e.value])) for e in self.plan.emits]
+        if self.function.returns_list and len(names) > 1:
+            raise Unplannable("unknown-result", self.plan.loop.node, "several lists, and one list of results")
         several = len(names) + len(self.plan.live_outs.keys) > 1 or len(self.plan.collectors) > 1
         lines: list[str] = []
         if several:
@@ -76,7 +79,7 @@ class Collected(LoopEdits):
         values = [e.value for e in self.plan.emits]
         for collector in self.plan.collectors:
             source = names[values.index(collector.value)] if several else self.function.call()
-            lines.append(f"{collector.name}.extend({rows(source, collector.value)})")
+            lines.append(f"{collector.name}.extend({self.rows(source, collector.value)})")
         text = f"\n{inner}".join(lines)
         return [self.replaced(f"if {count}:\n{inner}{text}" if count else text)]
 

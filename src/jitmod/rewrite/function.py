@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 from jitmod.analysis.batching import BatchPlan, Emit
 from jitmod.analysis.effects import Effects
@@ -37,8 +38,10 @@ class Compiled:
     outer: dict[Value, str] = field(default_factory=dict)  # names of emitted values in what is left of the loop
     captured: dict[Value, str] = field(default_factory=dict)  # earlier versions of a name, kept for the result
     hoisted: dict[ast.expr, str] = field(default_factory=dict)  # iterables that get a name before the loop
+    stacking: Stacking | None = None
     name: str = ""
     definition: str = ""
+    returns_list: ClassVar[bool] = False  # whether the call gives a list of results, not stacked arrays
 
     @property
     def module(self) -> SourceModule:
@@ -188,7 +191,7 @@ class Compiled:
         items = self._items()
         for node in self.plan.body.device_nodes():
             self._rename_uses(node)
-        stacking = Stacking(self)
+        stacking = self.stacking = Stacking(self)
         sources = [stacking.source(stream, name) for stream, name in items]
         prelude = stacking.prelude()
         names = [name for _, name in items]
@@ -201,16 +204,15 @@ class Compiled:
             sources += scanned
         arange = self.imports.refer("jax.numpy.arange") if self.plan.positions else ""
         names += [position.name for position in self.plan.positions]
-        sources += [f"{arange}(len({stacking.counted}))" for _ in self.plan.positions]
+        sources += [f"{arange}(len({stacking.taken[0][0]}))" for _ in self.plan.positions]
         lines = list(stacking.opening)
         for node in self.plan.piece("map"):
             lines += self._mapped(node)
         results = [self.captured.get(e.value) or self.inner[e.value] for e in self.plan.emits]
         lines = _with_return(lines, results)
-        lax_map = self.imports.refer("jax.lax.map")
         direct = _callee_of(lines, names) if len(names) == 1 else None
         if direct is not None:
-            call = f"{lax_map}({direct}, {sources[0]}, batch_size={self.constant})"
+            call = self._mapping(direct, sources)
             function: list[str] = []
         else:
             one = len(names) == 1
@@ -220,13 +222,17 @@ class Compiled:
             function += [f"def {per_item}({argument}):"]
             function += [] if one else [f"{step}{', '.join(names)} = {argument}"]
             function += [indented("\n".join(lines), step), ""]
-            xs = sources[0] if one else f"({', '.join(sources)})"
-            call = f"{lax_map}({per_item}, {xs}, batch_size={self.constant})"
+            call = self._mapping(per_item, sources)
         live = list(self.plan.live_outs.keys)
         if not live:
             return [*prelude, *function, f"return {call}"]
         batch = ", ".join(plural(r) for r in results)
         return [*prelude, *function, f"{batch} = {call}", f"return {', '.join([batch, *live])}"]
+
+    def _mapping(self, function: str, sources: list[str]) -> str:
+        """The call of `function` for all items."""
+        xs = sources[0] if len(sources) == 1 else f"({', '.join(sources)})"
+        return f"{self.imports.refer('jax.lax.map')}({function}, {xs}, batch_size={self.constant})"
 
     def inner_name(self, wish: str) -> str:
         """A name for use inside the function that nothing in it has yet."""

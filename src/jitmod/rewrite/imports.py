@@ -14,6 +14,7 @@ _USUAL = {
     "equinox": ("eqx", "import equinox as eqx"),
     "functools": ("functools", "import functools"),
     "jax": ("jax", "import jax"),
+    "numpy": ("np", "import numpy as np"),
     "jax.numpy": ("jnp", "import jax.numpy as jnp"),
 }
 
@@ -39,7 +40,7 @@ class Imports:
                     best = (len(target), text)
         if best is not None:
             return best[1]
-        package = next(p for p in ("jax.numpy", "jax", "equinox", "functools") if dotted.startswith(f"{p}."))
+        package = next(p for p in ("jax.numpy", "jax", "equinox", "functools", "numpy") if dotted.startswith(f"{p}."))
         alias, statement = _USUAL[package]
         if alias in self.module.scope.bindings:
             raise NameTaken(alias)

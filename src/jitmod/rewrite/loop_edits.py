@@ -45,7 +45,9 @@ class LoopEdits:
         return "".join(f"{n} = {f'({t})' if chr(10) in t else t}\n{self.indent}" for n, t in lines)
 
     def count(self) -> str | None:
-        """The text that is false where there are no items; None where there are some for certain."""
+        """The text that is false where there are no items; None where there are some for certain, or it is all one."""
+        if self.function.returns_list:
+            return None
         lengths = [length_of(s.kind) for s in self.plan.items]
         if lengths and all(isinstance(n, int) and n > 0 for n in lengths):
             return None
@@ -114,7 +116,6 @@ class LoopEdits:
             return Edit(start, end + skip, "")
         return Edit(document.line_starts[first - 1], line_end, "")
 
-
-def rows(array: str, value: Value) -> str:
-    """What gives the results of the items one by one: an array does, a tuple of arrays has to be zipped."""
-    return array if isinstance(value.kind, Array) else f"zip(*{array})"
+    def rows(self, results: str, value: Value) -> str:
+        """What gives the results of the items one by one: an array does, a tuple of arrays has to be zipped."""
+        return results if self.function.returns_list or isinstance(value.kind, Array) else f"zip(*{results})"

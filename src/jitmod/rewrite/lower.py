@@ -12,7 +12,7 @@ from jitmod.analysis.loops import Unplannable, header, is_path
 from jitmod.analysis.values import Array
 from jitmod.model import Edit
 from jitmod.rewrite.collected import Collected
-from jitmod.rewrite.loop_edits import LoopEdits, rows
+from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.names import plural
 from jitmod.rewrite.text import is_exact, splice
 
@@ -60,12 +60,14 @@ class Lowering(LoopEdits):
         parent = self.module.parents[loop.node]
         infer = self.function.effects.inference
         stackable = pure and isinstance(emit.value.kind, Array)
-        if stackable and isinstance(parent, ast.Call) and is_fold(parent, loop, infer):
+        whole = self.function.returns_list
+        if stackable and isinstance(parent, ast.Call) and is_fold(parent, loop, infer) and not whole:
             text = self.folded(parent)
             return (Edit(*self.document.span(parent), self.enclosed(parent, text)),)
         if pure:
             count = self.count()
-            text = f"list({rows(self.function.call(), emit.value)})" + (f" if {count} else []" if count else "")
+            call = self.function.call()
+            text = call if whole else f"list({self.rows(call, emit.value)})" + (f" if {count} else []" if count else "")
             return (Edit(*self.document.span(loop.node), self.enclosed(loop.node, text)),)
         target, iterable = header(loop)
         call = self.function.call()
@@ -74,8 +76,8 @@ class Lowering(LoopEdits):
         count = self.count()
         if others and any(not isinstance(e.value.kind, Array) for e in self.plan.emits):
             raise Unplannable("unknown-result", loop.node, "several results of an item, one of them a tuple")
-        arrays = [rows(call, emit.value)] if not others else [f"*{call}"]
-        names = [self.function.outer[e.value] for e in self.plan.emits]
+        arrays = [self.rows(call, emit.value)] if not others else [call if whole else f"*{call}"]
+        names = self._together([self.function.outer[e.value] for e in self.plan.emits])
         bound, sources = self._header(names, arrays)
         guarded = f"{sources} if {count} else ()" if count else sources
         start, end = self.document.span(target)[0], self.document.span(iterable)[1]
@@ -132,6 +134,8 @@ class Lowering(LoopEdits):
         emits = self.plan.emits
         names = [self.function.outer[e.value] for e in emits]
         arrays = [self.function.namer.fresh(self.array_name(n)) for n in names]
+        if self.function.returns_list:
+            return self._loop_over_list(names, arrays)
         pulled = [a for a, e in zip(arrays, emits, strict=True) if e.pulled]
         call = self.function.call()
         get = self.function.imports.refer("jax.device_get") if pulled else ""
@@ -144,7 +148,25 @@ class Lowering(LoopEdits):
             empties = "()" if len(arrays) == 1 else ", ".join("()" for _ in arrays)
             inner = f"\n{indent}{step}"
             lines = [f"{', '.join(arrays)} = {empties}", f"if {count}:{inner}{inner.join(lines)}"]
-        bound, sources = self._header(names, [rows(a, e.value) for a, e in zip(arrays, emits, strict=True)])
+        bound, sources = self._header(names, [self.rows(a, e.value) for a, e in zip(arrays, emits, strict=True)])
+        return self._with_header(lines, bound, sources)
+
+    def _loop_over_list(self, names: list[str], arrays: list[str]) -> list[Edit]:
+        """The call gives one result, or tuple of results, for each item."""
+        call = self.function.call()
+        if all(e.pulled for e in self.plan.emits):
+            call = f"{self.function.imports.refer('jax.device_get')}({call})"
+        results = arrays[0] if len(arrays) == 1 else self.function.namer.fresh("results")
+        bound, sources = self._header(self._together(names), [results])
+        return self._with_header([f"{results} = {call}"], bound, sources)
+
+    def _together(self, names: list[str]) -> list[str]:
+        """Several results of one item come as a tuple where the call gives a list."""
+        return [f"({', '.join(names)})"] if self.function.returns_list and len(names) > 1 else names
+
+    def _with_header(self, lines: list[str], bound: str, sources: str) -> list[Edit]:
+        loop, indent = self.plan.loop, self.indent
+        assert isinstance(loop.node, ast.For)
         before = self.hoisted_lines() + "".join(f"{line}\n{indent}" for line in lines)
         start = self.document.span(loop.node)[0]
         edits = [Edit(start, self._header_end(loop.node), f"{before}for {bound} in {sources}")]

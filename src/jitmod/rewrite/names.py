@@ -32,6 +32,10 @@ class Namer:
                   if isinstance(n, ast.Import | ast.ImportFrom) for a in n.names}  # fmt: skip
         return cls(names)
 
+    def copy(self) -> Namer:
+        """A namer that knows the same names, for another form of the same code."""
+        return Namer(set(self.taken))
+
     def fresh(self, wish: str, allowed: Iterable[str] = ()) -> str:
         """`wish`, or `wish_2`, `wish_3`, ... where it is taken and not `allowed`; the answer is taken from now on."""
         number = 1

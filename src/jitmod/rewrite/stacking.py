@@ -22,14 +22,14 @@ class Stacking:
     function: Compiled
     checks: list[str] = field(default_factory=list)
     stacks: list[str] = field(default_factory=list)
-    counted: str = ""  # a parameter with as many items as there are
+    taken: list[tuple[str, Stream]] = field(default_factory=list)  # the parameters that hold the items
     opening: list[str] = field(default_factory=list)  # the first lines of the function of one item
 
     def source(self, stream: Stream, item: str) -> str:
         """The text of what holds the items of a stream along a leading axis; `item` is an item's name inside."""
         assert stream.source is not None
         name = self._parameter(stream, stream.source)
-        self.counted = self.counted or name
+        self.taken.append((name, stream))
         if isinstance(stream.kind, Array | NdArray):
             return name
         stack = self.function.imports.refer("jax.numpy.stack")
