@@ -44,10 +44,12 @@ def run_child(
     """
     with scratch() as own:
         request_file = own / "request.json"
-        request_file.write_text(json.dumps({**request, "seconds": seconds, "scratch": str(own)}), encoding="utf-8")
+        start = [str(python), "-c", _BOOT, str(_CHILD)]  # also for children of its own
+        details = {"seconds": seconds, "scratch": str(own), "command": start}
+        request_file.write_text(json.dumps({**request, **details}), encoding="utf-8")
         with (own / "evidence").open("w+b") as evidence, (own / "output").open("w+b") as output:
             descriptor = evidence.fileno()
-            command = [str(python), "-c", _BOOT, str(_CHILD), str(request_file), str(descriptor)]
+            command = [*start, str(request_file), str(descriptor)]
             try:
                 child = subprocess.Popen(
                     command, cwd=folder, env=child_environment(environ), stdin=subprocess.DEVNULL, stdout=output,

@@ -13,12 +13,13 @@ from jitmod.model import Patch, Site, Status, Variant, Verdict, fingerprint
 from jitmod.rewrite.edits import EditConflict
 from jitmod.source.config import GateSettings, Workload
 from jitmod.source.document import Document
-from jitmod.trial import gate
+from jitmod.trial import apart, gate
 from jitmod.trial.child import stats
 from jitmod.trial.job import SCHEMA_VERSION, Overlay, candidate_of, candidates_of, digest, make_job
 from jitmod.trial.process import run_child
 
 _EXPLORE_SHARE = 0.6
+_JUDGES = 2
 _SHOWN_BY_FRESH_VALUES = {"trace-scalars"}  # codemods whose gain, and whose harm, a repeated call does not show
 
 
@@ -109,7 +110,10 @@ def try_workloads(workloads: Sequence[Workload], candidate: Overlay, **options: 
 
 
 def gather(job: Mapping[str, Any], *, code_root: Path, user_root: Path, python: Path) -> dict[str, Any]:
-    """The evidence of a job: one process explores; if its findings leave the times to decide, two more measure."""
+    """The evidence of a job: one process explores; if its findings leave the times to decide, two more measure.
+
+    Where both arms cannot live in one process, each gets its own, and the exploration begins anew.
+    """
     end = time.monotonic() + job["budget"]
     places = {"code_root": str(code_root.resolve()), "user_root": str(user_root.resolve()), "job": job}
 
@@ -119,12 +123,20 @@ def gather(job: Mapping[str, Any], *, code_root: Path, user_root: Path, python: 
         )
 
     explored = child(_EXPLORE_SHARE * job["budget"], role="explore")
+    paired = apart.reason(explored)
+    if paired is not None:
+        explored = child(_EXPLORE_SHARE * (end - time.monotonic()), role="explore", paired=paired)
     judges: list[dict[str, Any]] = []
-    for left in (2, 1):
+    while len(judges) < _JUDGES:
         if gate.screen(job, explored) is not None or any("failure" in m or "error" in m for m in judges):
             break
-        seed = job["seed"] + len(judges) + 1
-        seconds = (end - time.monotonic()) / left
-        judges.append(child(seconds, role="measure", chosen=explored["chosen"], seed=seed, steps=stats.STEPS,
-                            patient=False))  # fmt: skip
+        request = {"role": "measure", "chosen": explored["chosen"], "seed": job["seed"] + len(judges) + 1,
+                   "steps": stats.STEPS, "patient": False}  # fmt: skip
+        seconds = (end - time.monotonic()) / (_JUDGES - len(judges))
+        measured = child(seconds, **request, paired=paired)
+        if paired is None:
+            paired = apart.reason(measured)
+            if paired is not None:
+                continue
+        judges.append(measured)
     return {"schema_version": SCHEMA_VERSION, "job": digest(job), "explore": explored, "judges": judges}

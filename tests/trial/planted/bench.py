@@ -21,6 +21,7 @@ from jitmod.trial import gate
 from jitmod.trial.child import bars, capture, explore, finder, measure, stats
 from jitmod.trial.child.arms import Bench, Place
 from jitmod.trial.child.channel import Channel
+from jitmod.trial.child.hosts import Together
 from jitmod.trial.job import candidate_of, digest, make_job
 
 
@@ -94,8 +95,7 @@ class Trials:
             budget=60.0, require_gpu=False, site=None, new_functions=(), fingerprint="", **options,
         )  # fmt: skip
         channel = Kept()
-        bench = Bench(job, Place(str(self.root), str(self.root), str(self._scratch)), self._routers)
-        explore.explore(bench, channel, time.monotonic() + 60.0)
+        explore.explore(self._host(job), channel, time.monotonic() + 60.0)
         return job, channel.found
 
     def judge(self, files: Mapping[str, str], **options: Any) -> Verdict:
@@ -105,10 +105,12 @@ class Trials:
         if gate.screen(job, found) is None:
             for seed in (1, 2):
                 channel = Kept()
-                bench = Bench(job, Place(str(self.root), str(self.root), str(self._scratch)), self._routers)
-                measure.measure(bench, channel, time.monotonic() + 60.0, 0, seed, stats.STEPS, False)
+                measure.measure(self._host(job), channel, time.monotonic() + 60.0, 0, seed, stats.STEPS, False)
                 judges.append(channel.found)
         return gate.judge(job, {"job": digest(job), "explore": found, "judges": judges})
+
+    def _host(self, job: dict[str, Any]) -> Together:
+        return Together(Bench(job, Place(str(self.root), str(self.root), str(self._scratch)), self._routers))
 
     def screen(self, files: Mapping[str, str], **options: Any) -> Verdict | None:
         """The verdict that needs no timing; None where only times are left to decide."""

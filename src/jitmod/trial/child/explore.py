@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from . import compare, precision, sabotage, text
-from .arms import Bench
+from . import compare, precision, text
 from .channel import Channel
+from .hosts import Arm, Host
+from .memory import is_memory
 from .parity import Judged, Reference, new_warning, slack
-from .program import Observation, Program, WorkloadError, describe
+from .program import Observation, WorkloadError, describe
+from .served import BASELINE, Opening, Seen
 from .tuning import tune
 
 _REPS = (0, 1)
@@ -23,47 +26,80 @@ class Stop(Exception):
     """Nothing more can be learnt; what was found is in the channel."""
 
 
-def explore(bench: Bench, channel: Channel, deadline: float) -> None:
+def explore(host: Host, channel: Channel, deadline: float) -> None:
     """Everything that one process can find out about the job; each finding goes to `channel` at once."""
     try:
-        reference = _baseline(bench, channel)
-        chosen = tune(bench, channel, reference, deadline)
+        reference = _baseline(host, channel)
+        chosen = tune(host, channel, reference, deadline)
         channel.put("chosen", chosen)
-        _check(bench, channel, reference, chosen, deadline)
+        _check(host, channel, reference, chosen, deadline)
     except Stop:
         return
 
 
-def _baseline(bench: Bench, channel: Channel) -> Reference:
+def _baseline(host: Host, channel: Channel) -> Reference:
+    first = _first_calls(host, channel)
+    channel.stage("baseline: second calls")
+    try:
+        with host.open(BASELINE) as arm:
+            again = _observe_all(arm)
+    except (Exception, SystemExit) as error:
+        raise _second(host, channel, describe(error)) from None
+    raised = next((o.error for o in again if o.error), None)
+    if raised:
+        raise _second(host, channel, raised)
+    reference = Reference(first, again, 1.0, host.bench.job["workload"]["metric_tolerance"])
+    return _widened(channel, reference)
+
+
+def _first_calls(host: Host, channel: Channel) -> tuple[Observation, ...]:
+    """The baseline's calls, with probes at the site. Stops where they show that nothing can be learnt here."""
     channel.stage("baseline: loading")
     try:
-        program, probes, clock = bench.load_watched_baseline(0)
+        opened = host.open(Opening("watched baseline"))
     except WorkloadError as error:
         raise _problem(channel, "unproven", f"the workload cannot be run: {error}") from None
     except (Exception, SystemExit) as error:
         raise _problem(channel, "unproven", f"the workload cannot be loaded: {_said(describe(error))}") from None
-    channel.put("takes_rep", program.takes_rep)
-    channel.stage("baseline: first calls")
-    first = _observe_all(program, clock.reset)
-    mark = next(iter(probes.placed), None)
+    with opened as arm:
+        channel.put("takes_rep", arm.takes_rep)
+        channel.stage("baseline: first calls")
+        first = _observe_all(arm, arm.restart_clock)
+        share, seen, claims = arm.share(first[-1].seconds), arm.seen(), arm.claims()
+    mark = next(iter(seen.placed), None)
+    with_site = host.bench.job["site"] is not None
     # What a person changed may be a constant of the module; what a codemod rewrote has to run in the call.
-    ran = probes.entered if bench.job["site"] else probes.entered + probes.loaded
-    channel.put("baseline_execution", {"placed": len(probes.placed), "entered": sum(ran.values()),
-                                       "trips": probes.trips.get(mark) if mark else None})  # fmt: skip
+    ran = _ran(seen, also_loaded=not with_site)
+    channel.put("baseline_execution", {"placed": len(seen.placed), "entered": sum(ran.values()),
+                                       "trips": seen.trips.get(mark) if mark else None})  # fmt: skip
     raised = next((o.error for o in first if o.error), None)
     if raised:
         raise _problem(channel, "unproven", f"the workload raises in the baseline: {_said(raised)}")
-    channel.put("wall_share", clock.share(first[-1].seconds))
-    if not ran and (probes.placed or bench.job["site"]):
+    channel.put("wall_share", share)
+    if not ran and (seen.placed or with_site):
         raise Stop
-    channel.stage("baseline: second calls")
-    try:
-        again = _observe_all(bench.load(bench.baseline))
-    except (Exception, SystemExit) as error:
-        why = f"the project cannot be loaded twice in one process: {_said(describe(error))}"
-        raise _problem(channel, "unproven", why) from None
-    reference = Reference(first, again, 1.0, bench.job["workload"]["metric_tolerance"])
-    return _widened(channel, reference)
+    if claims and not host.is_paired:
+        raise _apart(channel, f"the project {' and '.join(claims)}")
+    return first
+
+
+def _ran(seen: Seen, also_loaded: bool) -> Counter[str]:
+    return Counter(seen.entered) + Counter(seen.loaded if also_loaded else {})
+
+
+def _apart(channel: Channel, why: str) -> Stop:
+    """Arms in one process would mix or would not fit: the trial begins anew with a process for each."""
+    channel.put("apart", why)
+    return Stop()
+
+
+def _second(host: Host, channel: Channel, error: dict[str, str]) -> Stop:
+    """The baseline ran once and does not run a second time."""
+    if host.is_paired:
+        return _problem(channel, "unproven", f"the workload runs once, and then raises: {_said(error)}")
+    if is_memory(error):
+        return _apart(channel, f"two versions do not fit beside each other: {_said(error)}")
+    return _apart(channel, f"the project cannot be loaded twice in one process: {_said(error)}")
 
 
 def _widened(channel: Channel, reference: Reference) -> Reference:
@@ -82,45 +118,54 @@ def _widened(channel: Channel, reference: Reference) -> Reference:
     return Reference(reference.first, reference.again, factor, reference.metric_tolerance)
 
 
-def _check(bench: Bench, channel: Channel, reference: Reference, chosen: int, deadline: float) -> None:
+def _check(host: Host, channel: Channel, reference: Reference, chosen: int, deadline: float) -> None:
     channel.stage("candidate: loading")
     try:
-        program, probes = bench.load_watched_candidate(chosen)
+        opened = host.open(Opening("watched candidate", chosen))
     except (Exception, SystemExit) as error:
-        raise _problem(channel, "crashed", f"the candidate cannot be loaded: {_said(describe(error))}") from None
-    channel.stage("candidate: first calls")
-    observed = _observe_all(program)
-    ran = probes.entered if bench.job["new_functions"] else probes.entered + probes.loaded
-    missed = sorted(mark for mark in probes.placed if not ran[mark])
+        described = describe(error)
+        if is_memory(described) and not host.is_paired:
+            raise _apart(channel, f"two versions do not fit beside each other: {_said(described)}") from None
+        raise _problem(channel, "crashed", f"the candidate cannot be loaded: {_said(described)}") from None
+    with opened as arm:
+        channel.stage("candidate: first calls")
+        observed = _observe_all(arm)
+        seen = arm.seen()
+    ran = _ran(seen, also_loaded=not host.bench.job["new_functions"])
+    missed = [mark for mark in seen.placed if not ran[mark]]
     channel.put("candidate_execution", {"entered": dict(ran), "missed": missed})
     raised = next((o.error for o in observed if o.error), None)
+    if raised and is_memory(raised) and not host.is_paired:
+        raise _apart(channel, f"two versions do not fit beside each other: {_said(raised)}")
     if raised:
         channel.put("parity", {"failure": {"test": "exception", **raised}})
         return
-    parity, allowed = _end_to_end(bench, channel, reference, observed, chosen)
+    parity, allowed = _end_to_end(host, channel, reference, observed, chosen)
     if parity["failure"] is None:
         longest = _SITE_SECONDS + _SITE_CALLS * reference.first[0].seconds
         until = time.monotonic() + min(longest, _SITE_SHARE * (deadline - time.monotonic()))
-        parity |= _at_the_site(bench, channel, chosen, until)
+        parity |= _at_the_site(host, channel, chosen, until - time.monotonic())
     channel.put("parity", parity)
     if parity["failure"] is None and ran:
-        _sabotage(bench, channel, reference, chosen, allowed)
+        _sabotage(host, channel, reference, chosen, allowed)
 
 
 def _end_to_end(
-    bench: Bench, channel: Channel, reference: Reference, observed: tuple[Observation, ...], chosen: int
+    host: Host, channel: Channel, reference: Reference, observed: tuple[Observation, ...], chosen: int
 ) -> tuple[dict[str, Any], compare.Slack | None]:
     """The comparison of whole calls, and wider bounds for what rounding alone changes, if that is needed."""
-    facts: dict[str, Any] = {"reference": bench.job.get("reference", "baseline"), "calibrated": False, "chaotic": False}
+    reference_name = host.bench.job.get("reference", "baseline")
+    facts: dict[str, Any] = {"reference": reference_name, "calibrated": False, "chaotic": False}
     if facts["reference"] == "float64":
         channel.stage("baseline: in double precision")
-        facts["distance"] = precision.distances(bench, reference, observed)
+        with host.open(BASELINE) as arm:
+            facts["distance"] = precision.distances(reference, observed, arm.in_double)
         reference = Reference(reference.first, reference.again, reference.factor, reference.metric_tolerance, False)
     judged = _judge_all(reference, observed)
     failure, allowed = _first_failure(judged), None
     if failure is not None and failure.get("path") != "metric":
         channel.stage("baseline: with rounding put in")
-        rounding = _rounding(bench, reference, chosen)
+        rounding = _rounding(host, reference, chosen)
         facts["rounding_in_bounds"] = {k: v if math.isfinite(v) else None for k, v in list(rounding.items())[:20]}
         allowed = slack(reference.factor, rounding)
         failure = _first_failure(_judge_all(reference, observed, allowed))
@@ -150,10 +195,11 @@ def _first_failure(judged: list[Judged]) -> dict[str, Any] | None:
     return next((one.failure for one in judged if one.failure), None)
 
 
-def _rounding(bench: Bench, reference: Reference, chosen: int) -> dict[str, float]:
+def _rounding(host: Host, reference: Reference, chosen: int) -> dict[str, float]:
     """How far each part of the baseline's calls moves where its changed code is moved by units in the last place."""
     try:
-        observed = _observe_all(bench.load_rounded_baseline(chosen))
+        with host.open(Opening("rounded baseline", chosen)) as arm:
+            observed = _observe_all(arm)
     except (Exception, SystemExit):
         return {}
     if any(o.error for o in observed):
@@ -165,25 +211,26 @@ def _rounding(bench: Bench, reference: Reference, chosen: int) -> dict[str, floa
     return found
 
 
-def _at_the_site(bench: Bench, channel: Channel, chosen: int, until: float) -> dict[str, Any]:
+def _at_the_site(host: Host, channel: Channel, chosen: int, seconds: float) -> dict[str, Any]:
     channel.stage("candidate: single executions of the changed code")
     try:
-        program, shadow = bench.load_shadowed_candidate(chosen, until)
-        observed = program.observe(0)
+        with host.open(Opening("shadowed candidate", chosen, seconds=seconds)) as arm:
+            observed = arm.observe(0)
+            found, failure = arm.site()
     except (Exception, SystemExit) as error:
         return {"site": {"problem": _said(describe(error))}}
-    found = shadow.findings
-    site = found.document() | ({"problem": _said(observed.error)} if observed.error else {})
-    return {"site": site} | ({"failure": found.failure} if found.failure is not None else {})
+    site = found | ({"problem": _said(observed.error)} if observed.error else {})
+    return {"site": site} | ({"failure": failure} if failure is not None else {})
 
 
-def _sabotage(bench: Bench, channel: Channel, reference: Reference, chosen: int, allowed: compare.Slack | None) -> None:
+def _sabotage(host: Host, channel: Channel, reference: Reference, chosen: int, allowed: compare.Slack | None) -> None:
     """Spoil the candidate until parity notices. `seen` is what is hoped for."""
     results: dict[str, str] = {}
-    for name, spoil in (("scaled", sabotage.scaled), ("rolled", sabotage.rolled)):
+    for name in ("scaled", "rolled"):
         channel.stage(f"candidate: sabotage ({name})")
         try:
-            observed = bench.load_sabotaged(chosen, spoil).observe(0)
+            with host.open(Opening("sabotaged candidate", chosen, spoil=name)) as arm:
+                observed = arm.observe(0)
         except (Exception, SystemExit):
             results[name] = "raised"
             continue
@@ -197,13 +244,13 @@ def _sabotage(bench: Bench, channel: Channel, reference: Reference, chosen: int,
     channel.put("sabotage", results)
 
 
-def _observe_all(program: Program, before_last: Callable[[], None] | None = None) -> tuple[Observation, ...]:
+def _observe_all(arm: Arm, before_last: Callable[[], None] | None = None) -> tuple[Observation, ...]:
     """The first call and a later one; with another `rep` where the workload takes it. A failure ends the series."""
     observed: list[Observation] = []
     for rep in _REPS:
         if before_last is not None and rep == _REPS[-1]:
             before_last()
-        observed.append(program.observe(rep))
+        observed.append(arm.observe(rep))
         if observed[-1].error:
             break
     return tuple(observed)

@@ -37,7 +37,7 @@ _watch = _Watch()
 
 
 def scratch(user_root: str, parent: str) -> str:
-    """A new folder in `parent` with a link to every entry of `user_root`; links are replaced before they are written."""
+    """A new folder in `parent` with a link to every entry of `user_root`; links are replaced before writing."""
     if not _watch.installed:
         sys.addaudithook(_audit)
         _watch.installed = True

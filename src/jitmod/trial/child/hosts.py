@@ -86,8 +86,10 @@ class Paired:
         own = os.path.join(self.bench.place.scratch, f"arm{next(self._numbers)}")
         os.makedirs(own)
         request_file = os.path.join(own, "request.json")
-        details = {"role": "arm", "scratch": own, "opening": dataclasses.asdict(opening),
-                   "seconds": max(1.0, self._deadline - time.monotonic())}  # fmt: skip
+        details = {
+            "role": "arm", "asked": self._request["role"], "opening": dataclasses.asdict(opening), "scratch": own,
+            "seconds": max(1.0, self._deadline - time.monotonic()),
+        }  # fmt: skip
         with open(request_file, "w", encoding="utf-8") as file:
             json.dump({**self._request, **details}, file)
         ours, theirs = multiprocessing.Pipe()
@@ -107,7 +109,7 @@ class Paired:
 
 
 class Remote:
-    """An arm in another process. Where that ends unasked, this one ends in the same way: the trial's parent reads it."""
+    """An arm in another process. Where that ends unasked, this one ends in the same way, for the trial's parent."""
 
     takes_rep = False
 

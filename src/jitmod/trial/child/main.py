@@ -11,21 +11,28 @@ import time
 import traceback
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import orphans
 from .channel import Channel
+
+if TYPE_CHECKING:
+    from .arms import Bench
 
 
 def main(request_file: str, descriptor: int) -> None:
     """Never returns: the process ends here, whatever threads the workload left behind."""
     request = json.loads(Path(request_file).read_text(encoding="utf-8"))
     orphans.end_with_parent()
-    channel = Channel(descriptor)
+    deadline = time.monotonic() + request["seconds"]
     status = 1
     try:
-        _serve(request, channel)
-        channel.put("done", True)
+        if request["role"] == "arm":
+            _serve_arm(request, descriptor, deadline)
+        else:
+            channel = Channel(descriptor)
+            _serve(request, channel, deadline)
+            channel.put("done", True)
         status = 0
     except BaseException:
         traceback.print_exc()
@@ -35,10 +42,8 @@ def main(request_file: str, descriptor: int) -> None:
         os._exit(status)
 
 
-def _serve(request: dict[str, Any], channel: Channel) -> None:
-    deadline = time.monotonic() + request["seconds"]
-    faulthandler.enable()
-    faulthandler.dump_traceback_later(request["seconds"] + 1.0)  # a hang shows where it hangs
+def _serve(request: dict[str, Any], channel: Channel, deadline: float) -> None:
+    """Explore or measure; `paired` says why every arm is to have a process of its own, if that is so."""
     channel.stage("starting: importing jax")
     try:
         import jax
@@ -46,30 +51,73 @@ def _serve(request: dict[str, Any], channel: Channel) -> None:
         channel.put("problem", {"status": "unproven", "why": f"{sys.executable} cannot import jax: {error}"})
         return
     # The imports below need jax, and a missing jax is to be said in words.
-    from . import capture
-    from .arms import Bench, Place
+    from .hosts import Host, Paired, Together
 
-    job = request["job"]
-    place = Place(request["code_root"], request["user_root"], request["scratch"])
-    bench = Bench(job, place, capture.install())
-    sys.argv[:] = [job["workload"]["run"].rpartition(":")[0]]
+    job, why = request["job"], request.get("paired")
+    bench = _bench(request)
+    channel.put("arms", {"processes": 2 if why else 1, "why": why or ""})
     channel.stage("starting: finding a device")
-    device = jax.devices()[0]
-    channel.put("device", {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()})
-    channel.put("versions", _versions())
-    if job["require_gpu"] and device.platform not in {"gpu", "cuda", "rocm"}:
-        return
+    host: Host
+    if why:
+        host = Paired(bench, request, channel, deadline)
+    else:
+        _watch_for_hangs(deadline)
+        device = jax.devices()[0]
+        for key, value in _facts(device).items():
+            channel.put(key, value)
+        if job["require_gpu"] and device.platform not in {"gpu", "cuda", "rocm"}:
+            return
+        host = Together(bench)
     if request["role"] == "explore":
-        from . import bars
         from .explore import explore
 
-        bars.listen()
-        explore(bench, channel, deadline)
+        explore(host, channel, deadline)
     else:
         from .measure import measure
 
         options = {key: request[key] for key in ("chosen", "seed", "steps", "patient")}
-        measure(bench, channel, deadline, **options)
+        measure(host, channel, deadline, **options)
+
+
+def _serve_arm(request: dict[str, Any], descriptor: int, deadline: float) -> None:
+    """One arm of a pair, for the process that started this one."""
+    from multiprocessing.connection import Connection
+
+    import jax
+
+    from .hosts import serve
+    from .served import Opening
+
+    os.set_inheritable(descriptor, False)  # programs that the workload starts do not get it
+    _watch_for_hangs(deadline)
+    bench = _bench(request)
+    serve(bench, Opening(**request["opening"]), _facts(jax.devices()[0]), Connection(descriptor))
+
+
+def _bench(request: dict[str, Any]) -> Bench:
+    from . import bars, capture
+    from .arms import Bench, Place
+
+    sys.argv[:] = [request["job"]["workload"]["run"].partition(":")[0]]
+    bench = Bench(
+        request["job"], Place(request["code_root"], request["user_root"], request["scratch"]), capture.install()
+    )
+    if request.get("asked", request["role"]) == "explore":
+        bars.listen()
+    return bench
+
+
+def _watch_for_hangs(deadline: float) -> None:
+    """A hang shows where it hangs, a crash of the interpreter where it was."""
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(deadline - time.monotonic() + 1.0)
+
+
+def _facts(device: Any) -> dict[str, Any]:
+    import jax
+
+    found = {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()}
+    return {"device": found, "versions": _versions()}
 
 
 def _versions() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gc
+import contextlib
 import random
 import statistics
 import time
@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import stats
-from .arms import Bench
 from .channel import Channel
-from .compiles import CompileLog
-from .sampling import Arm
+from .hosts import Arm, Host
+from .served import BASELINE, Opening
 
 _COLD_PAIRS = 3
 _COLD_SECONDS = 6.0  # where a pair is slow, fewer will do: the bounds for cold times are wide
@@ -23,33 +22,33 @@ _NAMES = ("baseline", "candidate")
 
 
 def measure(
-    bench: Bench, channel: Channel, deadline: float, chosen: int, seed: int, steps: Sequence[int], patient: bool
+    host: Host, channel: Channel, deadline: float, chosen: int, seed: int, steps: Sequence[int], patient: bool
 ) -> None:
     """Measure both arms and report raw samples. `steps` are the numbers of pairs after which to look; `patient`
     takes the last of them without looking."""
     order = random.Random(seed)
-    log = CompileLog()
-    arms: dict[str, Arm] = {}
-    changed, functions = bench.fresh_functions(chosen)
+    changed, functions = host.bench.fresh_functions(chosen)
     channel.put("fresh_functions", functions)
     first: dict[str, float] = {}
-    for name, overlay in zip(_NAMES, (bench.baseline, bench.candidate(chosen)), strict=True):
-        channel.stage(f"{name}: first call")
-        program = bench.load(overlay)
-        start = time.monotonic()
-        observed = program.observe(0)
-        first[name] = time.monotonic() - start
-        if observed.error:
-            channel.put("error", {"arm": name, **observed.error})
-            return
-        arms[name] = Arm(program, observed.mutates, changed)
-    cold = _cold(arms, channel, log, order, sum(first.values()), deadline)
-    patient_steps = _saves_compile_time(cold, bench.job["gate"])
-    _warm(arms, channel, log, order, bench.job["gate"], steps, deadline, seed, patient, patient_steps)
+    with contextlib.ExitStack() as opened:
+        arms: dict[str, Arm] = {}
+        for name, opening in zip(_NAMES, (BASELINE, Opening("candidate", chosen)), strict=True):
+            channel.stage(f"{name}: first call")
+            arms[name] = arm = opened.enter_context(host.open(opening))
+            start = time.monotonic()
+            observed = arm.observe(0)
+            first[name] = time.monotonic() - start
+            if observed.error:
+                channel.put("error", {"arm": name, **observed.error})
+                return
+            arm.prepare(observed.mutates, changed)
+        cold = _cold(arms, channel, order, sum(first.values()), deadline)
+        to_24 = _saves_compile_time(cold, host.bench.job["gate"])
+        _warm(arms, channel, order, host.bench.job["gate"], steps, deadline, seed, patient, to_24)
 
 
 def _cold(
-    arms: dict[str, Arm], channel: Channel, log: CompileLog, order: random.Random, pair_seconds: float, deadline: float
+    arms: dict[str, Arm], channel: Channel, order: random.Random, pair_seconds: float, deadline: float
 ) -> dict[str, list[dict[str, Any]]]:
     affordable = min(_COLD_SECONDS, 0.4 * (deadline - time.monotonic()))
     pairs = max(1, min(_COLD_PAIRS, int(affordable / pair_seconds)))
@@ -57,7 +56,7 @@ def _cold(
     for _ in range(pairs):
         for name in order.sample(_NAMES, 2):
             channel.stage(f"{name}: cold call")
-            results[name].append(arms[name].cold(log))
+            results[name].append(arms[name].cold())
     channel.put("cold", results)
     return results
 
@@ -69,20 +68,22 @@ def _saves_compile_time(cold: dict[str, list[dict[str, Any]]], gate: dict[str, A
 
 
 def _warm(
-    arms: dict[str, Arm], channel: Channel, log: CompileLog, order: random.Random, gate: dict[str, Any],
-    steps: Sequence[int], deadline: float, seed: int, patient: bool, to_24: bool,
+    arms: dict[str, Arm], channel: Channel, order: random.Random, gate: dict[str, Any], steps: Sequence[int],
+    deadline: float, seed: int, patient: bool, to_24: bool,
 ) -> None:  # fmt: skip
+    batch: dict[str, int] = {}
+    paces: list[float] = []
     for name in _NAMES:
         channel.stage(f"{name}: warming up")
-        arms[name].warm_up()
-    fewer, more = sorted(arm.batch for arm in arms.values())
-    takes_rep = arms["baseline"].program.takes_rep
-    quick, slow = sorted(arm.seconds for arm in arms.values())
-    if takes_rep or slow <= 3 * quick:  # both arms see the same values of `rep`, and equal arms are treated equally
-        for arm in arms.values():
-            arm.batch = fewer if takes_rep else more
-    gc.collect()
-    gc.freeze()
+        pace = arms[name].warm_up()
+        batch[name] = pace.batch
+        paces.append(pace.seconds)
+    fewer, more = min(batch.values()), max(batch.values())
+    takes_rep = arms["baseline"].takes_rep
+    if takes_rep or max(paces) <= 3 * min(paces):  # both see the same values of `rep`; equal arms are treated equally
+        batch = dict.fromkeys(_NAMES, fewer if takes_rep else more)
+    for arm in arms.values():
+        arm.settle()
     rep = 100
     seconds: dict[str, list[float]] = {name: [] for name in _NAMES}
     faults: dict[str, list[int]] = {name: [] for name in _NAMES}
@@ -96,15 +97,14 @@ def _warm(
             break
         for name in order.sample(_NAMES, 2):
             channel.stage(f"{name}: warm calls")
-            log.reset()
-            sample = arms[name].sample(arms[name].batch, rep)
+            sample = arms[name].sample(batch[name], rep)
             seconds[name].append(sample.seconds)
             faults[name].append(sample.faults)
-            compilations[name] += log.count
-            compiled[name] += log.compiled
+            compilations[name] += sum(sample.compiled.values())
+            compiled[name].update(sample.compiled)
             calls[name] += sample.calls
             scripts[name] += sample.scripts
-        rep += arms["candidate"].batch
+        rep += batch["candidate"]
         pair_seconds = time.monotonic() - start
         found = stats.stops(seconds["baseline"], seconds["candidate"], gate, seed, steps, to_24)
         if found is not None and not patient:
@@ -112,7 +112,7 @@ def _warm(
             break
     channel.put("warm", {
         "seconds": seconds, "faults": faults, "stopped": stopped,
-        "batch": {name: arms[name].batch for name in _NAMES},
+        "batch": batch,
         "compilations": compilations,
         "calls": calls,
         "scripts": scripts,

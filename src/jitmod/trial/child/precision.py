@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .arms import Bench
 from .parity import Reference
 from .program import Observation, Program
 from .snapshot import Entry
@@ -19,16 +18,16 @@ _WIDE = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "com
 _CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 
-def distances(bench: Bench, reference: Reference, observed: Sequence[Observation]) -> list[dict[str, Any]]:
+def distances(
+    reference: Reference, observed: Sequence[Observation], in_double: Callable[[int], Observation]
+) -> list[dict[str, Any]]:
     """For each call the largest relative distance of a leaf from double precision, in both arms.
 
-    The inputs are those of single precision, widened: made anew in double precision, random ones would be others.
+    `in_double` makes a call of the baseline in double precision.
     """
-    program = bench.load(bench.baseline)
     found: list[dict[str, Any]] = []
     for rep, (one, other) in enumerate(zip(reference.first, observed, strict=True)):
-        given = program.arguments(rep)
-        exact = _in_double(program, rep, given)
+        exact = in_double(rep)
         if exact.error is not None:
             found.append({"problem": f"{exact.error['type']}: {exact.error['text']}"})
             continue
@@ -37,7 +36,9 @@ def distances(bench: Bench, reference: Reference, observed: Sequence[Observation
     return found
 
 
-def _in_double(program: Program, rep: int, given: tuple[Any, ...]) -> Observation:
+def in_double(program: Program, rep: int) -> Observation:
+    """The inputs are those of single precision, widened: made anew in double precision, random ones would be others."""
+    given = program.arguments(rep)
     with program.world:
         narrow = jax.config.values["jax_enable_x64"]
         jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]

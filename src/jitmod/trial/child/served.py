@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import claims, precision, sabotage
+from . import precision, sabotage
 from .arms import Bench
+from .claims import Claims
 from .probes import Probes
 from .program import Observation, Program
 from .sampling import Arm, Sample
@@ -61,11 +62,11 @@ class Served:
         self._clock = Clock()
         self._shadow: Shadow | None = None
         self._arm: Arm | None = None
-        self._claims = claims.Claims(bench.place.code_root, bench.place.user_root)
+        self._claims: Claims | None = None
         try:
             self._program = self._load(bench, opening)
         except BaseException:
-            self._claims.stop()
+            self.__exit__()
             raise
         self.takes_rep = self._program.takes_rep
 
@@ -77,6 +78,7 @@ class Served:
             case "candidate":
                 return bench.load(bench.candidate(number))
             case "watched baseline":
+                self._claims = Claims(bench.place.code_root, bench.place.user_root)
                 program, self._probes, self._clock = bench.load_watched_baseline(number)
                 return program
             case "watched candidate":
@@ -95,7 +97,8 @@ class Served:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._claims.stop()
+        if self._claims is not None:
+            self._claims.stop()
 
     def observe(self, rep: int) -> Observation:
         return self._program.observe(rep)
@@ -105,8 +108,8 @@ class Served:
         return precision.in_double(self._program, rep)
 
     def claims(self) -> list[str]:
-        """Why the project wants a process for itself, as far as it was seen since this arm was opened."""
-        return self._claims.reasons()
+        """Why the project wants a process for itself, as far as a watched baseline has shown it."""
+        return self._claims.reasons() if self._claims is not None else []
 
     def seen(self) -> Seen:
         probes = self._probes

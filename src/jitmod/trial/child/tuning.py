@@ -8,19 +8,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .arms import Bench
 from .channel import Channel
+from .hosts import Host
 from .parity import Reference
 from .program import describe
-from .sampling import Arm
+from .served import Opening
 
 _MAX_TUNED = 6
 _GAIN = 1.05
 
 
-def tune(bench: Bench, channel: Channel, reference: Reference, deadline: float) -> int:
+def tune(host: Host, channel: Channel, reference: Reference, deadline: float) -> int:
     """The number of the candidate to judge: best form at default knobs first, then its knobs by hill climbing."""
-    candidates = bench.job["candidates"]
+    candidates = host.bench.job["candidates"]
     if len(candidates) == 1:
         return 0
     clock = time.monotonic() + 0.4 * (deadline - time.monotonic())
@@ -29,7 +29,7 @@ def tune(bench: Bench, channel: Channel, reference: Reference, deadline: float) 
     def measure(number: int) -> float:
         if number not in seconds and len(seconds) < _MAX_TUNED and (not seconds or time.monotonic() < clock):
             channel.stage(f"candidate {number + 1}: tuning")
-            seconds[number], failure = _quick(bench, reference, number)
+            seconds[number], failure = _quick(host, reference, number)
             entry = {k: candidates[number][k] for k in ("form", "knobs")}
             timed = seconds[number] if failure is None else None
             channel.put(f"tuning {number}", {**entry, "candidate": number, "seconds": timed, "failure": failure})
@@ -66,18 +66,18 @@ def _climb(candidates: list[dict[str, Any]], best: int, knob: str, measure: Call
     return best
 
 
-def _quick(bench: Bench, reference: Reference, number: int) -> tuple[float, dict[str, Any] | None]:
+def _quick(host: Host, reference: Reference, number: int) -> tuple[float, dict[str, Any] | None]:
     """Seconds of a warm call, and how its first call failed, if it did."""
     try:
-        program = bench.load(bench.candidate(number))
-        observed = program.observe(0)
-        if observed.error:
-            return math.inf, {"test": "exception", **observed.error}
-        failure = reference.judge(0, observed).failure
-        if failure:
-            return math.inf, failure
-        arm = Arm(program, observed.mutates)
-        arm.warm_up()
-        return statistics.median(arm.sample(arm.batch, rep).seconds for rep in range(2, 5)), None
+        with host.open(Opening("candidate", number)) as arm:
+            observed = arm.observe(0)
+            if observed.error:
+                return math.inf, {"test": "exception", **observed.error}
+            failure = reference.judge(0, observed).failure
+            if failure:
+                return math.inf, failure
+            arm.prepare(observed.mutates, ())
+            pace = arm.warm_up()
+            return statistics.median(arm.sample(pace.batch, rep).seconds for rep in range(2, 5)), None
     except (Exception, SystemExit) as error:
         return math.inf, {"test": "exception", **describe(error)}
