@@ -415,6 +415,57 @@ PROGRAMS = {
             nets = [Net(eqx.nn.Linear(3, 3, key=jax.random.key(k))) for k in range(5)]
             return f(nets, XS), f(nets[:2], XS[:2])
         """,
+    "a comprehension that is stacked later": """
+        def f(nets: list[Net], x: jax.Array):
+            preds = [net(x) for net in nets]
+            preds = jnp.array(preds)
+            return jnp.mean(preds, axis=0)
+
+        def g(net: Net, xs: jax.Array):
+            ys = [net(x) for x in xs]
+            return jnp.stack(ys), jnp.asarray(ys)
+
+        def h(net: Net, xs: jax.Array):
+            ys = [net(x) for x in xs]
+            return jnp.stack(ys), ys[0], len(ys)
+
+        def workload():
+            nets = [Net(eqx.nn.Linear(3, 3, key=jax.random.key(k))) for k in range(4)]
+            return f(nets, XS[0]), g(NET, XS), h(NET, XS)
+        """,
+    "a dict comprehension": """
+        def f(net: Net, crops: dict[str, jax.Array]):
+            return {name: net(crop) for name, crop in crops.items()}
+
+        def workload():
+            return f(NET, dict(zip(NAMES, XS))), f(NET, {})
+        """,
+    "a dict comprehension of numbers": """
+        def f(net: Net, names: list[str], xs: jax.Array):
+            return {name.upper(): float(net(x).sum()) for name, x in zip(names, xs)}
+
+        def workload():
+            return f(NET, NAMES, XS)
+        """,
+    "draws counted by a range": """
+        def f(net: Net, x: jax.Array, key: jax.Array, n: int):
+            out = []
+            for i in range(n):
+                noise = jax.random.normal(jax.random.fold_in(key, i), (3,))
+                out.append(net(x + noise))
+            return jnp.stack(out)
+
+        def g(net: Net, x: jax.Array, key: jax.Array, n: int):
+            total = 0.0
+            for i in range(1, n, 2):
+                total += float(net(x * jax.random.uniform(jax.random.fold_in(key, i))).sum())
+                print(i)
+            return total
+
+        def workload():
+            key = jax.random.key(5)
+            return f(NET, XS[0], key, 4), g(NET, XS[0], key, 6), g(NET, XS[0], key, 0)
+        """,
     "a key for each position": """
         def f(net: Net, xs: jax.Array, key: jax.Array):
             out = []

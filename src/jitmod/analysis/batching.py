@@ -29,7 +29,7 @@ from jitmod.analysis.legality import (
     check_try_at_calls,
     live_outs,
 )
-from jitmod.analysis.loops import LOOPS, Loop, Stream, Unplannable, check_stackable
+from jitmod.analysis.loops import LOOPS, Loop, Stream, Unplannable, check_stackable, header, is_range
 from jitmod.analysis.periods import WHOLE
 from jitmod.analysis.plan import LoopPlan, Piece, dependences
 from jitmod.analysis.ssa import Body, Node, Value
@@ -99,21 +99,23 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
     chains = _take_sides(graph, loop, infer)
     check_header(loop, body, found, effects)
     mapped = body.device_nodes()
-    used = _used_streams(mapped, body)
+    used = _used_streams(mapped, body, found)
     for stream in used:
         check_stackable(stream, infer)
-    if not used:
-        raise Unplannable("unknown-iterable", heavy, "the call takes nothing from the loop's items")
     check_lengths(used)
     counted = {v.stream for n in mapped for e, v in n.uses.items() if v.is_position and e not in _item_names(body)}
     positions = tuple(s for s in found if s in counted)
+    if not used and not (positions and is_range(header(loop)[1])):
+        raise Unplannable("unknown-iterable", heavy, "the call takes nothing from the loop's items")
     scan = tuple(n for n in mapped if n.side == "scan")
     check_keys(loop, body, scan, chains, infer)
     pieces = (Piece("scan", scan), Piece("map", tuple(n for n in mapped if n.side == "map")),
               Piece("host", tuple(body.host_nodes())))  # fmt: skip
     check_names(loop, body, infer)
     sources = {ast.unparse(s.source) for s in used if s.source is not None}
-    bounded = any(s.limits and (s.source is None or ast.unparse(s.source) not in sources) for s in found)
+    bounded = any(
+        s.limits and s not in positions and (s.source is None or ast.unparse(s.source) not in sources) for s in found
+    )
     outs = live_outs(body, live, chains, loop)
     stays = bounded or bool(outs.names or outs.targets) or any(s.tracked for s in found)
     collectors = () if stays else collectors_of(loop, body, infer)
@@ -185,7 +187,7 @@ def _item_names(body: Body) -> set[ast.AST]:
     return {n for read in body.item_reads for n in ast.walk(read)}
 
 
-def _used_streams(mapped: list[Node], body: Body) -> tuple[Stream, ...]:
+def _used_streams(mapped: list[Node], body: Body, found: tuple[Stream, ...]) -> tuple[Stream, ...]:
     used: list[Stream] = []
     for node in mapped:
         for name, value in node.uses.items():
@@ -198,7 +200,7 @@ def _used_streams(mapped: list[Node], body: Body) -> tuple[Stream, ...]:
                     stream = body.item_reads[inner].stream
                     if stream is not None and not any(s.name == stream.name for s in used):
                         used.append(stream)
-    return tuple(used)
+    return tuple(sorted(used, key=lambda s: found.index(s) if s in found else len(found)))
 
 
 def _emits(body: Body, collectors: tuple[Collector, ...], loop: Loop) -> tuple[Emit, ...]:

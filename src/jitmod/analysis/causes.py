@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from jitmod.analysis import library
 from jitmod.analysis.graph import Clash, Graph
 from jitmod.analysis.legality import clash_refusal
+from jitmod.analysis.loops import header, is_range
 from jitmod.analysis.library import Role
 from jitmod.analysis.ssa import Blocker, Node, Value
 from jitmod.analysis.syntax import calls
@@ -78,7 +79,8 @@ class Batchable:
         call = module.parents.get(at)
         folds = isinstance(call, ast.Call) and call.args[1:2] == [at]
         named = isinstance(call, ast.Call) and self.graph.effects.inference.dotted(call.func, module)
-        return folds and named == "jax.random.fold_in" and value.stream is not None and value.stream.from_zero
+        known = value.stream is not None and (value.stream.from_zero or is_range(header(self.graph.loop)[1]))
+        return folds and named == "jax.random.fold_in" and known
 
     def _of_carried(self, value: Value, at: ast.AST) -> Blocker:
         name = value.name

@@ -11,7 +11,7 @@ from jitmod.analysis.heap import Read, Touch, path_of, touches
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.liveness import live_after
-from jitmod.analysis.loops import Loop, Stream, Unplannable
+from jitmod.analysis.loops import COLLECTING, Loop, Stream, Unplannable
 from jitmod.analysis.reads import may_be_alias
 from jitmod.analysis.ssa import Body, Node, Value
 from jitmod.analysis.values import Array, Instance, Record, Routine
@@ -33,7 +33,7 @@ def check_context(loop: Loop, contexts: Contexts) -> None:
                     raise Unplannable("dynamic-scope", node, f"`{name}()` in the function sees the loop's names")
                 case ast.Attribute(attr="__dict__" | "__setattr__" | "__delattr__" as name):
                     raise Unplannable("dynamic-scope", node, f"`{name}` is another way to change attributes")
-    if isinstance(loop.node, ast.ListComp):
+    if isinstance(loop.node, COLLECTING):
         for ancestor in loop.module.ancestors(loop.node):
             if isinstance(ancestor, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda):
                 raise Unplannable("local-callable", loop.node, "the comprehension stands inside another one")
@@ -158,7 +158,7 @@ class LiveOuts:
 
 def live_outs(body: Body, live: frozenset[str], scanned: frozenset[str], loop: Loop) -> LiveOuts:
     """The names of the loop that are read after it and that the host piece does not bind."""
-    if isinstance(loop.node, ast.ListComp):
+    if isinstance(loop.node, COLLECTING):
         return LiveOuts()
     bound = [name for name in sorted(live) if name in body.env]
     values = {name: body.env[name] for name in bound if name not in scanned}

@@ -27,6 +27,7 @@ from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.project import Function, SourceModule
 
 LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+COLLECTING = ast.ListComp | ast.DictComp  # comprehensions that can be planned
 LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -126,8 +127,8 @@ def header(loop: Loop) -> tuple[ast.expr, ast.expr]:
             over = ast.unparse(node.generators[0].iter)
             message = f"the generator over `{over}` gives its items one by one; use a list"
             raise Unplannable("lazy-iterator", node, message)
-        case ast.SetComp() | ast.DictComp():
-            raise Unplannable("unknown-iterable", node, "only list comprehensions and for loops are batched so far")
+        case ast.SetComp():
+            raise Unplannable("unknown-iterable", node, "a set comprehension is not batched so far")
     generator, *others = node.generators
     if others:
         raise Unplannable("unknown-iterable", others[0].iter, "a comprehension with two `for` is not batched so far")
@@ -221,6 +222,11 @@ def is_path(expr: ast.expr) -> bool:
     while isinstance(expr, ast.Attribute):
         expr = expr.value
     return isinstance(expr, ast.Name)
+
+
+def is_range(expr: ast.expr) -> bool:
+    """`range(n)`: an array of positions does as well, and it may be evaluated twice."""
+    return isinstance(expr, ast.Call) and isinstance(expr.func, ast.Name) and expr.func.id == "range"
 
 
 def is_view(expr: ast.expr) -> bool:

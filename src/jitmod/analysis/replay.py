@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from jitmod.analysis.loops import header, names_of
+from jitmod.analysis.loops import COLLECTING, header, names_of
 from jitmod.analysis.periods import Block
 from jitmod.analysis.plan import LoopPlan, Piece
 from jitmod.analysis.ssa import Node, Value
@@ -31,14 +31,14 @@ class Replay:
     outer: Mapping[str, Any]
     space: MutableMapping[str, Any]
     cells: list[dict[Value, Any]] = field(default_factory=list)
-    elements: list[Any] = field(default_factory=list)  # what a comprehension collects
+    elements: list[dict[ast.expr, Any]] = field(default_factory=list)  # what a comprehension collects
     code: Code | None = None  # kept from an earlier run of the same plan
 
     def run(self) -> dict[str, Any]:
         """The names that the loop leaves bound, with their values."""
         items = list(self._items())
         self.cells = [self._bound(item, position) for position, item in enumerate(items)]
-        self.elements = [None] * len(items)
+        self.elements = [{} for _ in items]
         start = 0
         for stop in self._ends(len(items)):
             for piece in self.plan.pieces:
@@ -120,8 +120,9 @@ class Replay:
         for name, value in node.makes.items():
             if (name or _SELF) in result:
                 cells[value] = result[name or _SELF]
-        if node.op == "host" and isinstance(self.plan.loop.node, ast.ListComp):
-            self.elements[position] = result[_SELF]
+        if node.op == "host" and isinstance(self.plan.loop.node, COLLECTING):
+            assert isinstance(node.statement, ast.Expr)
+            self.elements[position][node.statement.value] = result[_SELF]
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class Replay:
 
     def _statement(self, node: Node, parts: dict[ast.expr, str]) -> ast.stmt:
         replaced = _Replaced(parts)
-        comprehension = isinstance(self.plan.loop.node, ast.ListComp) and node.op == "host"
+        comprehension = isinstance(self.plan.loop.node, COLLECTING) and node.op == "host"
         expr = node.expr
         if comprehension:
             assert isinstance(node.statement, ast.Expr)
@@ -203,12 +204,15 @@ def replayed(plan: LoopPlan) -> tuple[ast.stmt | ast.expr, dict[str, Any]]:
     mentioned = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in scope.bindings}
     hook = f"{_HOOK}{node.lineno}_{node.col_offset}"
     code: Code = {}
-    if isinstance(node, ast.ListComp):
+    if isinstance(node, COLLECTING):
 
-        def elements(outer: Mapping[str, Any], space: MutableMapping[str, Any]) -> list[Any]:
+        def elements(outer: Mapping[str, Any], space: MutableMapping[str, Any]) -> Any:
             run = Replay(plan, outer, space, code=code)
             run.run()
-            return run.elements
+            if isinstance(node, ast.DictComp):
+                return {found[node.key]: found[node.value] for found in run.elements}
+            assert isinstance(node, ast.ListComp)
+            return [found[node.elt] for found in run.elements]
 
         targets = {n.id for n in ast.walk(header(plan.loop)[0]) if isinstance(n, ast.Name)}
         given = ", ".join(f"{name!r}: {name}" for name in sorted(mentioned - targets))

@@ -51,15 +51,10 @@ class Collected(LoopEdits):
             edits += [Edit(*self.document.span(f), c.name) for c in self.plan.collectors for f in c.folds]
         else:
             for collector in self.plan.collectors:
-                edits += [self._restacked(f, collector.name) for f in collector.folds if not self._is_asarray(f)]
+                edits += [self.restacked(f, collector.name) for f in collector.folds if not self._is_asarray(f)]
             empty = ", ".join(["[]"] * len(names) + list(self.plan.live_outs.keys))
             text += f" if {count} else {f'({empty})' if ', ' in empty else empty}"
         return [*edits, self.replaced(f"{targets} = {text}")]
-
-    def _restacked(self, fold: ast.Call, name: str) -> Edit:
-        """`jnp.stack(ys)` of what is an array already, if there were items."""
-        text = f"{name} if len({name}) else {self.document.text(fold)}"
-        return Edit(*self.document.span(fold), self.enclosed(fold, text))
 
     def _is_asarray(self, fold: ast.Call) -> bool:
         return self.function.effects.inference.dotted(fold.func, self.module) == "jax.numpy.asarray"

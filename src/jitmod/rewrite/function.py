@@ -137,7 +137,7 @@ class Compiled:
         if emit is not None and len(emit.readers) == 1:
             statement = self.module.parents.get(self.module.parents.get(emit.readers[0], node.statement))
             match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call()):
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name())):
                     return name
         assert node.expr is not None
         callee = self.plan.heavy.func
@@ -204,7 +204,7 @@ class Compiled:
             sources += scanned
         arange = self.imports.refer("jax.numpy.arange") if self.plan.positions else ""
         names += [position.name for position in self.plan.positions]
-        sources += [f"{arange}(len({stacking.taken[0][0]}))" for _ in self.plan.positions]
+        sources += [self._positions(arange, stacking) for _ in self.plan.positions]
         lines = list(stacking.opening)
         for node in self.plan.piece("map"):
             lines += self._mapped(node)
@@ -228,6 +228,15 @@ class Compiled:
             return [*prelude, *function, f"return {call}"]
         batch = ", ".join(plural(r) for r in results)
         return [*prelude, *function, f"{batch} = {call}", f"return {', '.join([batch, *live])}"]
+
+    def _positions(self, arange: str, stacking: Stacking) -> str:
+        """The text of the positions of the items: as many as there are items, or what the loop's range gives."""
+        if stacking.taken:
+            return f"{arange}(len({stacking.taken[0][0]}))"
+        iterable = header(self.plan.loop)[1]
+        assert isinstance(iterable, ast.Call)
+        given = ", ".join(self.document.text(argument) for argument in iterable.args)
+        return self.parameters.add(f"{arange}({given})", "positions")
 
     def _mapping(self, function: str, sources: list[str]) -> str:
         """The call of `function` for all items."""

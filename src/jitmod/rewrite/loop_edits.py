@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from jitmod.analysis.batching import BatchPlan
-from jitmod.analysis.loops import Unplannable, is_path, is_view
+from jitmod.analysis.loops import Unplannable, header, is_path, is_range, is_view
 from jitmod.analysis.ssa import Value
 from jitmod.analysis.values import Array, NdArray, length_of
 from jitmod.model import Edit
@@ -51,8 +51,10 @@ class LoopEdits:
         lengths = [length_of(s.kind) for s in self.plan.items]
         if lengths and all(isinstance(n, int) and n > 0 for n in lengths):
             return None
-        source = self.plan.items[0].source
+        source = self.plan.items[0].source if self.plan.items else header(self.plan.loop)[1]
         assert source is not None
+        if is_range(source):
+            return f"len({self.document.text(source)})"
         if source in self.function.hoisted:
             return f"len({self.function.hoisted[source]})"
         if not is_path(source):
@@ -73,6 +75,11 @@ class LoopEdits:
             return self.function.call()
         empty = splice(self.document, fold, {fold.args[0]: "[]"})
         return f"{self.function.call()} if {count} else {empty}"
+
+    def restacked(self, fold: ast.Call, name: str) -> Edit:
+        """`jnp.stack(ys)` of what is an array already, if there were items."""
+        text = f"{name} if len({name}) else {self.document.text(fold)}"
+        return Edit(*self.document.span(fold), self.enclosed(fold, text))
 
     def enclosed(self, node: ast.expr, text: str) -> str:
         """Parentheses around a conditional expression, unless the place needs none."""

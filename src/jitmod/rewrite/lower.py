@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 
 from jitmod.analysis.collect import is_fold
-from jitmod.analysis.loops import Unplannable, header, is_path
+from jitmod.analysis.loops import COLLECTING, Unplannable, header, is_path, is_range
+from jitmod.analysis.reaching import reaching
 from jitmod.analysis.values import Array
 from jitmod.model import Edit
 from jitmod.rewrite.collected import Collected
@@ -28,7 +29,7 @@ class Lowering(LoopEdits):
         before = list(self.function.imports.added)
         self._check_shadows()
         self.function.imports.added[:] = before
-        if isinstance(self.plan.loop.node, ast.ListComp):
+        if isinstance(self.plan.loop.node, COLLECTING):
             user = (*self._comments_above(), *self._comprehension())
         else:
             user = self._statement()
@@ -48,15 +49,15 @@ class Lowering(LoopEdits):
     def _hoist(self) -> None:
         """Give iterables that are computed in the header a name, since the call and the loop both need them."""
         for source in self.plan.sources:
-            if not is_path(source):
+            if not is_path(source) and not is_range(source):
                 wish = plural(next((s.name for s in self.plan.items if s.source is source), "item"))
                 self.function.hoisted[source] = self.function.namer.fresh(wish)
 
     def _comprehension(self) -> tuple[Edit, ...]:
         loop = self.plan.loop
-        assert isinstance(loop.node, ast.ListComp)
         (emit, *others) = self.plan.emits
-        pure = not others and emit.readers == (loop.node.elt,) and not self.plan.keeps_iterable
+        listed = isinstance(loop.node, ast.ListComp) and emit.readers == (loop.node.elt,)
+        pure = listed and not others and not self.plan.keeps_iterable
         parent = self.module.parents[loop.node]
         infer = self.function.effects.inference
         stackable = pure and isinstance(emit.value.kind, Array)
@@ -64,7 +65,13 @@ class Lowering(LoopEdits):
         if stackable and isinstance(parent, ast.Call) and is_fold(parent, loop, infer) and not whole:
             text = self.folded(parent)
             return (Edit(*self.document.span(parent), self.enclosed(parent, text)),)
+        if stackable and not whole and (folds := self._later_folds()):
+            count = self.count()
+            text = self.function.call() + (f" if {count} else []" if count else "")
+            kept = [self.restacked(f, ast.unparse(f.args[0])) for f in folds if self._is_stack(f)]
+            return (Edit(*self.document.span(loop.node), text), *kept)
         if pure:
+            assert isinstance(loop.node, ast.ListComp)
             count = self.count()
             call = self.function.call()
             text = call if whole else f"list({self.rows(call, emit.value)})" + (f" if {count} else []" if count else "")
@@ -76,13 +83,48 @@ class Lowering(LoopEdits):
         count = self.count()
         if others and any(not isinstance(e.value.kind, Array) for e in self.plan.emits):
             raise Unplannable("unknown-result", loop.node, "several results of an item, one of them a tuple")
-        arrays = [self.rows(call, emit.value)] if not others else [call if whole else f"*{call}"]
         names = self._together([self.function.outer[e.value] for e in self.plan.emits])
+        above = self._line_above(call, count, names) if not others or whole else None
+        results = above[0] if above else call
+        arrays = [self.rows(results, emit.value)] if not others else [results if whole else f"*{results}"]
         bound, sources = self._header(names, arrays)
-        guarded = f"{sources} if {count} else ()" if count else sources
+        guarded = f"{sources} if {count} else ()" if count and not above else sources
         start, end = self.document.span(target)[0], self.document.span(iterable)[1]
-        edits = [Edit(start, end, f"{bound} in {self._enclosed_iterable(guarded)}")]
+        edits = [*above[1:]] if above else []
+        edits.append(Edit(start, end, f"{bound} in {self._enclosed_iterable(guarded)}"))
         return (*edits, *self._reader_edits())
+
+    def _later_folds(self) -> list[ast.Call]:
+        """The later `jnp.stack(name)` and its like, where they are all that reads the name of the comprehension."""
+        loop = self.plan.loop
+        match loop.statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is loop.node:
+                scope = self.module.scope_of(loop.node)
+                uses = [n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and n.id == name]
+                reads = [n for n in uses if isinstance(n.ctx, ast.Load)]
+                mine = [n for n in reads if any(b.node is loop.statement for b in reaching(name, n, scope))]
+                folds = [c for n in mine if isinstance(c := self.module.parents[n], ast.Call) and c.args == [n]]
+                alone = all(len(reaching(name, n, scope)) == 1 and self.module.scope_of(n) is scope for n in mine)
+                infer = self.function.effects.inference
+                local = scope.parent is not None and name not in scope.rebinds
+                whole = len(folds) == len(mine) and all(is_fold(f, loop, infer) for f in folds)
+                return folds if local and alone and whole else []
+        return []
+
+    def _is_stack(self, fold: ast.Call) -> bool:
+        return self.function.effects.inference.dotted(fold.func, self.module) == "jax.numpy.stack"
+
+    def _line_above(self, call: str, count: str | None, names: list[str]) -> tuple[str, Edit] | None:
+        """A statement that gives the results a name, where nothing of the loop's statement runs before the loop."""
+        statement, loop = self.plan.loop.statement, self.plan.loop.node
+        alone = isinstance(statement, ast.Return | ast.Assign | ast.AnnAssign) and statement.value is loop
+        indent = self.document.indent(statement)
+        if not alone or indent is None:
+            return None
+        name = self.function.namer.fresh("results" if len(names) > 1 else self.array_name(names[0].strip("()")))
+        start = self.document.line_starts[statement.lineno - 1]
+        guard = f" if {count} else ()" if count else ""
+        return name, Edit(start, start, f"{indent}{name} = {call}{guard}\n")
 
     def _comments_above(self) -> list[Edit]:
         """Comments inside of a comprehension move above its statement."""

@@ -50,7 +50,7 @@ class Namer:
 def plural(name: str) -> str:
     """`loss` → `losses`, `pose` → `poses`, `xs` → `xs_all`."""
     if len(name) == 1 and name != "s":
-        return f"{name}s"
+        return f"all_{name}" if keyword.iskeyword(f"{name}s") else f"{name}s"
     if name.endswith(("ss", "x", "ch", "sh")):
         return f"{name}es"
     if name.endswith("s"):
