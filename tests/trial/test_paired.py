@@ -31,9 +31,8 @@ jax.tree_util.register_pytree_node(types.SimpleNamespace, _flatten, _unflatten)
 
 
 """
-GUARDED = REGISTERS.replace("jax.tree_util.register_pytree_node(types.SimpleNamespace, _flatten, _unflatten)",
-                            "try:\n    jax.tree_util.register_pytree_node(types.SimpleNamespace, _flatten, _unflatten)\n"
-                            "except ValueError:\n    pass")  # fmt: skip
+_REGISTER = "jax.tree_util.register_pytree_node(types.SimpleNamespace, _flatten, _unflatten)"
+GUARDED = REGISTERS.replace(_REGISTER, f"try:\n    {_REGISTER}\nexcept ValueError:\n    pass")
 ONCE = "import sys\n\nassert not hasattr(sys, 'loaded_once')\nsys.loaded_once = True\n\n"
 THREADS = """\
 import threading

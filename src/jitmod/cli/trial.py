@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -17,6 +19,9 @@ from jitmod.cli.session import UsageError, failing_clearly, jitmod_version
 
 if TYPE_CHECKING:
     from jitmod.source.config import Workload
+
+
+_PROGRAM = re.compile(r"[^:]+\.py(::[^:]+)*")  # a script, or a test as pytest writes it
 
 
 class Printed(StrEnum):
@@ -40,7 +45,11 @@ def trial(
     ] = ".",
     workload: Annotated[
         list[str] | None,
-        typer.Option("--workload", metavar="FILE.py:FUNCTION", help="What is run; may be given several times."),
+        typer.Option(
+            "--workload",
+            metavar="TARGET",
+            help="What is run: FILE.py:FUNCTION, a test of pytest (FILE.py::test_x), or a script. May be repeated.",
+        ),
     ] = None,
     setup: Annotated[
         str | None, typer.Option("--setup", metavar="FILE.py:FUNCTION", help="Makes the arguments of the workload.")
@@ -107,14 +116,31 @@ def trial(
                 reference=reference.value,
             )
         text = evidence.render(result.verdict, result.evidence, jitmod_version())
-        if output is not None:
-            output.write_text(text, encoding="utf-8")
         if format is Printed.JSON:
             typer.echo(text, nl=False)
         else:
             for line in list(evidence.lines(result.verdict, result.evidence, sides.unseen))[: 1 if quiet else None]:
                 typer.echo(line)
+        told = result.evidence.get("explore", {}).get("arms", {}).get("why")
+        if told and not quiet and format is Printed.TEXT:
+            typer.echo(f"  note       each arm ran in a process of its own: {told}")
+        if output is not None:  # last, so that what was found is seen in any case
+            _write(output, text)
         raise typer.Exit(int(result.verdict.status is not Status.ACCEPTED))
+
+
+def _write(output: Path, text: str) -> None:
+    """Write a whole file or leave what was there; what is no regular file (a pipe, /dev/stdout) is written as it is."""
+    part = output.with_name(f".{output.name}.{os.getpid()}")
+    target = output if output.exists() and not output.is_file() else part
+    try:
+        target.write_text(text, encoding="utf-8")
+        if target is part:
+            os.replace(part, output)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise UsageError(f"--output {output}: cannot be written: {error.strerror}") from None
 
 
 def _workloads(
@@ -129,7 +155,8 @@ def _workloads(
     targets = {}
     for option, text in [("--workload", t) for t in texts] + [("--setup", setup), ("--metric", metric)]:
         if text is not None:
-            check_target(text, f"{option} {text}")
+            if option != "--workload" or _PROGRAM.fullmatch(text) is None:
+                check_target(text, f"{option} {text}")
             targets[text] = _from_root(text, root)
     made = setup and targets[setup]
     judged = metric and targets[metric]
@@ -138,10 +165,10 @@ def _workloads(
 
 def _from_root(target: str, root: Path) -> str:
     """A target is written from the current folder, as paths on a command line are, or from the project's root."""
-    file, _, function = target.rpartition(":")
-    here = Path(file).resolve()
+    file, suffix, rest = target.partition(".py")
+    here = Path(file + suffix).resolve()
     if here.is_file() and here.is_relative_to(root):
-        return f"{here.relative_to(root).as_posix()}:{function}"
+        return here.relative_to(root).as_posix() + rest
     return target
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -13,12 +14,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from jitmod.trial.environment import child_environment
-from jitmod.trial.scratch import scratch
+from jitmod.trial.scratch import is_full, no_room, scratch
 
 _CHILD = Path(__file__).parent / "child"
 _GRACE = 3.0  # seconds between the child's own deadline and its end by force
 _TAIL = 8000
 _SHOWN = 600
+_FULL = f"[Errno {errno.ENOSPC}]"  # as exceptions of the project say it
 _FATAL = re.compile(r"Fatal Python error|Timeout \(")
 
 # The child's folder becomes the package `_jitmod_child`; the folder that `python -c` puts on the path goes.
@@ -40,13 +42,17 @@ def run_child(
 ) -> dict[str, Any]:
     """Run one role of a trial and return its evidence; `failure` in it says how the child ended, if not well.
 
-    The child has its own process group, which is ended with it, and a folder of its own for what it prints.
+    The child has its own process group, which is ended with it, and a folder of its own for what it prints. Raises
+    `ScratchError` where that could not hold what the child wrote: then nothing was learnt about any patch.
     """
     with scratch() as own:
         request_file = own / "request.json"
         start = [str(python), "-c", _BOOT, str(_CHILD)]  # also for children of its own
         details = {"seconds": seconds, "scratch": str(own), "command": start}
-        request_file.write_text(json.dumps({**request, **details}), encoding="utf-8")
+        try:
+            request_file.write_text(json.dumps({**request, **details}), encoding="utf-8")
+        except OSError as error:
+            raise no_room(error) from None
         with (own / "evidence").open("w+b") as evidence, (own / "output").open("w+b") as output:
             descriptor = evidence.fileno()
             command = [*start, str(request_file), str(descriptor)]
@@ -59,7 +65,10 @@ def run_child(
                 return {"failure": {"how": f"cannot start {python}: {error.strerror}", "stage": "starting", "tail": ""}}
             ended = _wait(child, seconds + _GRACE)
             found = _read(evidence)
-            if not found.pop("done", False):
+            done = found.pop("done", False)
+            if is_full(own) and (not done or _FULL in json.dumps(found)):
+                raise no_room(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(own.parent)))
+            if not done:
                 how = ended or f"ended early with exit status {child.returncode}"
                 found["failure"] = {"how": how, "stage": found.get("stage", "starting"), "tail": _tail(output)}
             return found

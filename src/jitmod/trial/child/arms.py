@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from . import files, replay, sabotage, wrap
+from . import files, replay, sabotage, targets, tests, wrap
 from .capture import Router
 from .changes import changed_lines
 from .finder import Transform, Tree
@@ -54,9 +54,10 @@ class Bench:
     ) -> Program:
         """The workload in a new world. Raises whatever the project's code raises."""
         folder = files.scratch(self.place.user_root, self.place.scratch)
-        shortened = replay.shortened(self.job["workload"], transform)
-        world = World(self._tree(overlay), shortened, injected, folder)
-        return Program(world, self.job["workload"], self.job["seed"], self.routers)
+        workload = self.job["workload"]
+        watched = targets.instrumented(workload["run"], replay.shortened(workload, transform))
+        world = World(self._tree(overlay), watched, {**(injected or {}), **tests.injected()}, folder)
+        return Program(world, workload, self.job["seed"], self.routers, self._script_names())
 
     def load_watched_baseline(self, number: int) -> tuple[Program, Probes, Clock]:
         """With probes at the site; without a site, at the lines that candidate `number` changes. And with a clock."""
@@ -128,6 +129,10 @@ class Bench:
         kinds = ast.FunctionDef | ast.Lambda
         defined = (node for one in texts for new in one.new_statements() for node in ast.walk(new))
         return tuple(one.path for one in texts), sum(isinstance(node, kinds) for node in defined)
+
+    def _script_names(self) -> tuple[str, ...]:
+        """What the baseline's script binds: both arms show that, and a candidate's new names are its own business."""
+        return targets.data_names(self._tree(self.baseline).source(self.job["workload"]["run"]))
 
     def _tree(self, overlay: Overlay) -> Tree:
         return Tree(self.place.code_root, self.place.user_root, overlay)

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import files, module_state, replay
+from . import files, module_state, replay, targets, tests
 from .capture import Router, shown
 from .snapshot import Entry, arrays, snapshot
 from .world import World
@@ -54,15 +54,18 @@ class Observation:
 
 
 class Program:
-    """`run`, `setup` and `metric` of a workload, loaded in one world."""
+    """`run`, `setup` and `metric` of a workload, loaded in one world. `script_names` are what a script gives."""
 
-    def __init__(self, world: World, workload: dict[str, Any], seed: int, routers: tuple[Router, Router]) -> None:
+    def __init__(
+        self, world: World, workload: dict[str, Any], seed: int, routers: tuple[Router, Router],
+        script_names: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         self.world = world
         self._seed = seed
         self._routers = routers
         with world:
             self._seed_generators(0)
-            bound = replay.bind(world, workload)
+            bound = replay.bind(world, workload) or _bound(world, workload["run"], script_names)
             self._run = bound[0] if bound else _function(world, workload["run"])
             setup = _function(world, workload["setup"]) if workload.get("setup") else None
             self._setup = bound[1] if bound else setup
@@ -79,7 +82,10 @@ class Program:
 
     def observe(self, rep: int, given: tuple[Any, ...] | None = None) -> Observation:
         """Call the workload once, with `given` or with its own arguments, and write down everything visible."""
-        arguments = self.arguments(rep) if given is None else given
+        try:
+            arguments = self.arguments(rep) if given is None else given
+        except (Exception, SystemExit) as error:
+            return Observation(error=describe(error))
         before = snapshot(arguments, "arguments")
         known = module_state.state(self.world.modules)
         try:
@@ -121,6 +127,13 @@ def describe(error: BaseException) -> dict[str, str]:
     place = f"{where[-1].filename}:{where[-1].lineno}" if where else ""
     name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
     return {"type": name, "text": str(error)[:500], "at": place}
+
+
+def _bound(world: World, target: str, names: tuple[str, ...]) -> targets.Bound | None:
+    try:
+        return targets.bind(world, target, names)
+    except (FileNotFoundError, tests.TestError) as error:
+        raise WorkloadError(str(error)) from None
 
 
 def _function(world: World, target: str) -> Callable[..., Any]:

@@ -97,16 +97,22 @@ class World:
             sys.path.remove(folder)
         sys.path.insert(0, folder)
 
+    def find(self, file: str) -> str:
+        """Where the user has the file at a path, relative to the root or absolute. Raises FileNotFoundError."""
+        relative = self.tree.relative(os.path.join(self.tree.user_root, file))
+        place = self.tree.place(relative) if relative is not None else os.path.realpath(file)
+        if not os.path.isfile(place) and (relative is None or self.tree.source(relative) is None):
+            raise FileNotFoundError(f"there is no file {file} in {self.tree.user_root}")
+        return place
+
     def import_file(self, file: str) -> ModuleType:
         """Import a file by its path, relative to the project's root or absolute. The world must be active.
 
         A file of a package is imported as a member of it, so that its relative imports work.
         """
-        relative = self.tree.relative(os.path.join(self.tree.user_root, file))
-        place = self.tree.place(relative) if relative is not None else os.path.realpath(file)
+        place = self.find(file)
+        relative = self.tree.relative(place)
         in_arm = relative is not None and self.tree.source(relative) is not None
-        if not in_arm and not os.path.isfile(place):
-            raise FileNotFoundError(f"there is no file {file} in {self.tree.user_root}")
         folder, name = os.path.dirname(place), os.path.basename(place).removesuffix(".py")
         while self._is_package(folder):
             folder, parent = os.path.split(folder)

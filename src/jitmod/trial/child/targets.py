@@ -1,0 +1,87 @@
+"""What a workload names: a function of a file, a script that is run as `__main__`, or a test that pytest would run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import runpy
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from . import tests
+from .finder import Transform
+from .world import World
+
+_NO_DATA = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp,
+            ast.GeneratorExp)  # fmt: skip
+
+Bound = tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]
+
+
+def bind(world: World, target: str, names: tuple[str, ...]) -> Bound | None:
+    """`run` and `setup` of a script or a test; None for a function. The world must be active.
+
+    The output of a script is what it has bound to `names`. Raises FileNotFoundError, and `tests.TestError`.
+    """
+    file, _, rest = target.partition(".py")
+    if rest and not rest.startswith("::"):
+        return None
+    place = world.find(f"{file}.py")
+    return tests.bind(world, place, rest) if rest else (_script(world, place, names), tuple)
+
+
+def is_test(target: str) -> bool:
+    return ".py::" in target
+
+
+def data_names(text: str | bytes | None) -> tuple[str, ...]:
+    """What the statements of a script bind, but for modules, functions and classes; in order of the alphabet."""
+    try:
+        tree = ast.parse(text or "")
+    except (SyntaxError, ValueError):
+        return ()
+    found: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+                found.add(child.id)
+            if not isinstance(child, _NO_DATA):
+                visit(child)
+
+    visit(tree)
+    return tuple(sorted(name for name in found if not name.startswith("__")))
+
+
+def instrumented(target: str, transform: Transform | None) -> Transform | None:
+    """`transform`, and where `target` is a test: its locals are kept when it ends."""
+    file, _, rest = target.partition("::")
+    if not rest:
+        return transform
+
+    def watch(path: str, tree: ast.Module) -> ast.Module:
+        if os.path.normpath(path) == os.path.normpath(file):
+            tests.keep_locals(tree, rest)
+        return transform(path, tree) if transform is not None else tree
+
+    return watch
+
+
+def _script(world: World, place: str, names: tuple[str, ...]) -> Callable[..., Any]:
+    world.add_root(os.path.dirname(place))
+
+    def run() -> dict[str, Any]:
+        before = sys.argv[:]
+        sys.argv[:] = [place]
+        try:
+            bound = runpy.run_path(place, run_name="__main__")
+        except SystemExit as end:
+            if end.code not in (None, 0):
+                raise
+            return {}
+        finally:
+            sys.argv[:] = before
+        return {name: bound[name] for name in names if name in bound}
+
+    return run
