@@ -42,7 +42,7 @@ from jitmod.analysis.batching import BatchPlan, batch, heavy_calls
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses, describe
 from jitmod.analysis.loops import Loop, Unplannable, loops_in, trip_of
-from jitmod.analysis.values import Instance
+from jitmod.analysis.values import Array, Instance
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
 from jitmod.rewrite.chunks import Chunked
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
@@ -273,7 +273,7 @@ def first_positive(net: Net, crops: jax.Array):
             return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
         callee = describe(effects.inference.kind(heavy.func, loop.module))
         message = f"batch the per-item calls of {callee} `{ast.unparse(heavy.func)}`; they move into `{function.name}`"
-        variants = (variant, *_in_chunks(decided, effects, before, namer, knob))
+        variants = (variant, *_in_chunks(decided, effects, contexts, before, namer, knob))
         return Patch(self.id, site, message, variants, decided.assumptions, (function.name,))
 
 
@@ -287,9 +287,16 @@ def _variant(
     return function, variant
 
 
-def _in_chunks(plan: BatchPlan, effects: Effects, before: Namer, namer: Namer, knob: Knob) -> tuple[Variant, ...]:
-    """The form for a number of items that varies, where it can be written: chunks of one size."""
-    if trip_of(plan.streams).is_stable:
+def _in_chunks(
+    plan: BatchPlan, effects: Effects, contexts: Contexts, before: Namer, namer: Namer, knob: Knob
+) -> tuple[Variant, ...]:
+    """The form for a number of items that varies, where it can be written: chunks of one size.
+
+    Arrays are cut by numpy, which a trace would not survive.
+    """
+    function = plan.loop.function
+    traced = function is not None and ("traced" in contexts.of(function) or contexts.is_passed_on(function))
+    if trip_of(plan.streams).is_stable or (traced and any(isinstance(s.kind, Array) for s in plan.items)):
         return ()
     try:
         _, variant = _variant(Chunked, plan, effects, before, replace(knob, default=min(knob.default, 16)))

@@ -22,6 +22,7 @@ from jitmod.analysis.legality import (
     check_context,
     check_header,
     check_keys,
+    check_late_readers,
     check_lengths,
     check_names,
     check_results,
@@ -112,6 +113,7 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
     pieces = (Piece("scan", scan), Piece("map", tuple(n for n in mapped if n.side == "map")),
               Piece("host", tuple(body.host_nodes())))  # fmt: skip
     check_names(loop, body, infer)
+    check_late_readers(loop, body, chains, infer)
     sources = {ast.unparse(s.source) for s in used if s.source is not None}
     bounded = any(
         s.limits and s not in positions and (s.source is None or ast.unparse(s.source) not in sources) for s in found

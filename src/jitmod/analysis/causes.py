@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from jitmod.analysis import library
 from jitmod.analysis.graph import Clash, Graph
 from jitmod.analysis.legality import clash_refusal
-from jitmod.analysis.loops import header, is_range
 from jitmod.analysis.library import Role
+from jitmod.analysis.loops import header, is_range
 from jitmod.analysis.ssa import Blocker, Node, Value
 from jitmod.analysis.syntax import calls
 from jitmod.analysis.values import Array, Kind

@@ -108,6 +108,10 @@ class Frozen:
         """Whether a module's variable is bound more than once, or changed in place or from outside anywhere."""
         if len(scope.bindings[name]) > 1 or any(name in s.rebinds for s in scope.module.scopes.values()):
             return True
+        loops = (ast.For, ast.AsyncFor, ast.While)
+        places = [a for b in scope.bindings[name] for a in (b.node, *scope.module.ancestors(b.node))]
+        if any(isinstance(place, loops) for place in places):
+            return True
         return name in self.changed_names
 
     def is_constant(self, kind: Kind) -> bool:

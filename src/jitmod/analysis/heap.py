@@ -107,6 +107,10 @@ def touches(
             case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
                 what = f"`{ast.unparse(node)}` is assigned"
                 yield Touch("content", node, what, owner=own_container(value, module, effects))
+            case ast.AugAssign(target=ast.Subscript() as target) if not is_immutable(
+                effects.inference.kind(target, module), effects
+            ):
+                yield Touch("content", node, f"`{ast.unparse(target)}` may be changed in place")
             case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):
                 if not is_immutable(effects.inference.kind(target, module), effects):
                     what = f"`{ast.unparse(target)}` may be changed in place"

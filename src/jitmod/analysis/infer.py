@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Generator
-from collections.abc import Iterator as Iterable
 from collections.abc import Mapping as Mapping_
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from jitmod.analysis.lists import as_changed, is_alike, keeps_kind
 from jitmod.analysis.parameters import call_sites, observed, parameter
 from jitmod.analysis.parts import attribute, subscript
 from jitmod.analysis.reaching import reaching
-from jitmod.analysis.results import falls_off, library_result
+from jitmod.analysis.results import augmented, falls_off, library_result
 from jitmod.analysis.values import (
     UNKNOWN,
     Array,
@@ -44,7 +43,7 @@ from jitmod.analysis.values import (
     with_length_token,
 )
 from jitmod.source.project import Class, Function, Project, SourceModule
-from jitmod.source.scopes import Binding, Scope
+from jitmod.source.scopes import Binding, Scope, names_in
 from jitmod.source.signatures import argument
 
 _CALLS = 2  # calls that are followed with the kinds of their own arguments
@@ -136,7 +135,7 @@ class Inference:
                 for generator in reversed(parent.generators):
                     if generator is inner:
                         continue  # a generator's own iterable is outside of it; later ones see the earlier
-                    for target, path in _targets(generator.target):
+                    for target, path in names_in(generator.target):
                         if target.id == name:
                             return Binding(name, "item", generator, generator.iter, path)
             if parent in module.scopes:
@@ -174,7 +173,7 @@ class Inference:
                     return actual if actual != UNKNOWN else promised or UNKNOWN
                 return promised
             case "augment" if binding.value is not None and isinstance(binding.node, ast.AugAssign):
-                return self._binary(self.kind(binding.value, module), self.kind(binding.value, module))
+                return augmented(binding, binding.node, module, self)
             case "item" if binding.value is not None:
                 return unpacked(item_of(self.kind(binding.value, module)), binding.path)
             case "import":
@@ -259,7 +258,7 @@ class Inference:
             case ast.Call():
                 return self._result(self.kind(expr.func, module), expr, module)
             case ast.BinOp(left=left, right=right):
-                return self._binary(self.kind(left, module), self.kind(right, module))
+                return self.binary(self.kind(left, module), self.kind(right, module))
             case ast.UnaryOp(op=ast.Not()):
                 return Number("bool")
             case ast.UnaryOp(operand=operand):
@@ -302,7 +301,8 @@ class Inference:
                 return Routine(module.functions[expr]) if expr in module.functions else UNKNOWN
         return UNKNOWN
 
-    def _binary(self, left: Kind, right: Kind) -> Kind:
+    def binary(self, left: Kind, right: Kind) -> Kind:
+        """The kind of an operation on two values."""
         kinds = (left, right)
         if any(isinstance(k, Device) for k in kinds):
             return Device()
@@ -382,21 +382,13 @@ class Inference:
             own = [n for n in ast.walk(function.node) if function.module.scope_of(n) is function.scope]
             if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own):
                 return Iterator(UNKNOWN)
-            values = [n.value for n in own if isinstance(n, ast.Return) and n.value is not None]
+            returns = [n for n in own if isinstance(n, ast.Return)]
+            values = [n.value for n in returns if n.value is not None]
             kinds = [self.kind(v, function.module) for v in values]
-            if values and falls_off(function.node.body):
+            if values and (len(values) < len(returns) or falls_off(function.node.body)):
                 kinds.append(Constant())  # None
             found = joined(kinds)
             if promised is None or isinstance(promised, Sequence | Mapping):
                 return found if found != UNKNOWN else promised or UNKNOWN
             agree = all(k == UNKNOWN or isinstance(k, type(promised) | Device) for k in kinds)
             return promised if agree else found  # where the code returns something else, the code is right
-
-
-def _targets(target: ast.expr, path: tuple[int, ...] = ()) -> Iterable[tuple[ast.Name, tuple[int, ...]]]:
-    match target:
-        case ast.Name():
-            yield target, path
-        case ast.Tuple(elts=elts) | ast.List(elts=elts):
-            for index, inner in enumerate(elts):
-                yield from _targets(inner, (*path, index))

@@ -98,6 +98,20 @@ class Contexts:
         self._known[function] = frozenset(found)
         return self._known[function]
 
+    def is_passed_on(self, function: Function) -> bool:
+        """Whether a function's name is used otherwise than to call it: wrapped, stored, handed on."""
+        if isinstance(function.node, ast.Lambda):
+            return True
+        name = function.node.name
+        for module in self.inference.project.by_path.values():
+            for node in ast.walk(module.document.tree):
+                if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                    parent = module.parents.get(node)
+                    called = isinstance(parent, ast.Call) and parent.func is node
+                    if name == getattr(node, "id", getattr(node, "attr", "")) and not called:
+                        return True
+        return bool(function.decorators)
+
     def _is_compiled_call(self, call: ast.Call, module: SourceModule) -> bool:
         kind = self.inference.kind(call.func, module)
         while isinstance(kind, Transformed):

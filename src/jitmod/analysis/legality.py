@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.heap import Read, Touch, path_of, touches
 from jitmod.analysis.infer import Inference
@@ -145,6 +146,36 @@ def check_clock(loop: Loop, body: Body, infer: Inference) -> None:
             name = infer.dotted(call.func, loop.module) if isinstance(call, ast.Call) else None
             if name is not None and name.startswith(("time.", "timeit.", "datetime.")):
                 raise Unplannable("timing-loop", call, "the loop reads the clock: it measures single items")
+
+
+def check_late_readers(loop: Loop, body: Body, scanned: frozenset[str], infer: Inference) -> None:
+    """A function that reads a name of the loop's scope may be called between two bindings of it."""
+    scope = loop.module.scope_of(loop.node)
+    if not any(_may_call_anything(node, loop, infer) for node in body.host_nodes()):
+        return
+    made = {name: node.statement for node in body.device_nodes() for name in node.makes if name}
+    wanted = set(made) | scanned
+    for outer in sorted(wanted & scope.rebinds):
+        message = f"`{outer}` is a name of an outer scope, which a call may read before it is bound anew"
+        raise Unplannable("rebound-global", made.get(outer, loop.node), message)
+    for inner in loop.module.scopes.values():
+        if inner is scope or not inner.is_function:
+            continue
+        for name in ast.walk(inner.node):
+            if isinstance(name, ast.Name) and name.id in wanted and inner.find(name.id) is scope:
+                message = f"`{name.id}` is read by `{inner.qualname}`, which may be called before it is bound anew"
+                raise Unplannable("late-binding", made.get(name.id, loop.node), message)
+
+
+def _may_call_anything(node: Node, loop: Loop, infer: Inference) -> bool:
+    """Whether host work calls more than functions and methods of libraries."""
+    for call in ast.walk(node.root) if node.root is not None else ():
+        if isinstance(call, ast.Call):
+            kind = infer.kind(call.func, loop.module)
+            on_container = isinstance(call.func, ast.Attribute) and call.func.attr in library.MUTATING_METHODS
+            if not on_container and not (isinstance(kind, Routine) and isinstance(kind.target, str)):
+                return True
+    return False
 
 
 @dataclass(frozen=True)

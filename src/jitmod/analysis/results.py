@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitmod.analysis import library
+from jitmod.analysis.reaching import reaching
 from jitmod.analysis.values import (
     UNKNOWN,
     Array,
@@ -24,9 +25,11 @@ from jitmod.analysis.values import (
     Transformed,
     is_device,
     item_of,
+    joined,
     length_of,
 )
 from jitmod.source.project import SourceModule
+from jitmod.source.scopes import Binding
 
 if TYPE_CHECKING:
     from jitmod.analysis.infer import Inference
@@ -178,3 +181,16 @@ def falls_off(body: list[ast.stmt]) -> bool:
                 return False
             return falls_off(orelse or inner) or any(falls_off(h.body) for h in handlers)
     return True
+
+
+def augmented(binding: Binding, statement: ast.AugAssign, module: SourceModule, infer: Inference) -> Kind:
+    """The kind of `w` after `w += x`: what w was decides whether it is changed in place."""
+    scope = module.scope_of(statement).find(binding.name)
+    with infer.once(("augment", binding)) as first:
+        if scope is None or not first:
+            return UNKNOWN
+        earlier = [b for b in reaching(binding.name, statement.target, scope) if b is not binding]
+        before = joined(infer.bound(b, module) for b in earlier)
+        if before == UNKNOWN or isinstance(before, NdArray):
+            return before
+        return infer.binary(before, infer.kind(statement.value, module))

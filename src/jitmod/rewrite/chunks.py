@@ -6,9 +6,11 @@ excess is dropped.
 
 from __future__ import annotations
 
+import ast
 from functools import cached_property
 from typing import ClassVar
 
+from jitmod.analysis.heap import path_of
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.values import Array, NdArray, Record
 from jitmod.rewrite.function import Compiled
@@ -32,7 +34,18 @@ class Chunked(Compiled):
             raise Unplannable("prng-order", self.plan.loop.node, what)
         if any(isinstance(s.kind, Array) and s.kind.is_key for s in self.plan.items):
             raise Unplannable("prng-order", self.plan.loop.node, "keys are no arrays that numpy can cut")
+        if len(self.plan.emits) > 1 and any(isinstance(e.value.kind, Record) for e in self.plan.emits):
+            raise Unplannable("unknown-result", self.plan.loop.node, "several results of an item, one of them a tuple")
+        if self._reads_whole():
+            raise Unplannable("carried-state", self.plan.loop.node, "an item's result depends on all items")
         super().build()
+
+    def _reads_whole(self) -> bool:
+        """Whether the computation reads what is iterated over as a whole, too."""
+        roots = {path_of(s.source)[:1] for s in self.plan.items if s.source is not None}
+        inner = {n for read in self.plan.body.item_reads for n in ast.walk(read)}
+        uses = [e for n in self.plan.body.device_nodes() for e, v in n.uses.items() if v.origin == "invariant"]
+        return any(path_of(e)[:1] in roots for e in uses if e not in inner)
 
     def _mapping(self, function: str, sources: list[str]) -> str:
         xs = sources[0] if len(sources) == 1 else f"({', '.join(sources)})"
@@ -59,19 +72,20 @@ class Chunked(Compiled):
         first = cut[0]
         lines = ["# chunks of one size, so that another number of items compiles nothing anew"]
         lines += [f"{name} = {asarray}({name})" for name in cut if name in arrays]
-        lines += ["results = []", f"for start in range(0, len({first}), {size}):"]
-        inner = [f"{parts[name]} = {name}[start : start + {size}]" for name in cut]
-        inner += [f"real = len({parts[first]})"]
+        results, start, real = (self.inner_name(wish) for wish in ("results", "start", "real"))
+        lines += [f"{results} = []", f"for {start} in range(0, len({first}), {size}):"]
+        inner = [f"{parts[name]} = {name}[{start} : {start} + {size}]" for name in cut]
+        inner += [f"{real} = len({parts[first]})"]
         for name in cut:
             part = parts[name]
             last = f"{part}[-1:]"
             if name in arrays:
-                filled = f"{concatenate}([{part}, {repeat}({last}, {size} - real, axis=0)])"
+                filled = f"{concatenate}([{part}, {repeat}({last}, {size} - {real}, axis=0)])"
             else:
-                filled = f"{part} + {last} * ({size} - real)"
+                filled = f"{part} + {last} * ({size} - {real})"
             inner.append(f"{part} = {filled}")
         passed = ", ".join(parts.get(p.name, p.name) for p in found)
-        inner.append(f"results += {compiled}({passed})[:real]")
-        lines += [indented("\n".join(inner), step), "return results"]
+        inner.append(f"{results} += {compiled}({passed})[:{real}]")
+        lines += [indented("\n".join(inner), step), f"return {results}"]
         parameters = ", ".join(f"{p.name}: {p.annotation}" if p.annotation else p.name for p in found)
         return [f"def {self.name}({parameters}):", indented("\n".join(lines), step)]

@@ -198,7 +198,7 @@ class Compiled:
         scan = self.plan.piece("scan")
         keys: list[str] = []
         if scan:
-            lines, keys, scanned = self._scan(scan, sources[0])
+            lines, keys, scanned = self._scan(scan, f"len({stacking.taken[0][0]})")
             prelude += lines
             names += keys
             sources += scanned
@@ -254,7 +254,7 @@ class Compiled:
         libraries = {name for name, found in self.module.scope.bindings.items() if found[-1].how == "import"}
         return names | libraries | {"jax", "jnp", "eqx"} | set(self.inner.values()) | set(self.captured.values())
 
-    def _scan(self, scan: tuple[Node, ...], source: str) -> tuple[list[str], list[str], list[str]]:
+    def _scan(self, scan: tuple[Node, ...], length: str) -> tuple[list[str], list[str], list[str]]:
         """The scan of the key chain: its lines, the names of the keys of an item, and of the arrays of them."""
         step = self.step
         carried = [n for n in self.plan.body.carried if any(n in node.targets for node in scan)]
@@ -279,7 +279,7 @@ class Compiled:
         head = [f"def {function}({carried[0]}, _):"] if len(carried) == 1 else [
             f"def {function}(keys, _):", f"{step}{state} = keys"]  # fmt: skip
         packed_state = state if len(carried) == 1 else f"({state})"
-        call = f"{self.imports.refer('jax.lax.scan')}({function}, {packed_state}, length={source}.shape[0])"
+        call = f"{self.imports.refer('jax.lax.scan')}({function}, {packed_state}, length={length})"
         body = [indented("\n".join(lines), step)]
         tail = [f"{step}return {packed_state}, {packed}", "", f"{packed_state}, {collected} = {call}", ""]
         return [*head, *body, *tail], per_item, arrays

@@ -17,6 +17,8 @@ from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.names import plural
 from jitmod.rewrite.text import is_exact, splice
 
+_WORDS = frozenset({"len", "list", "zip", "enumerate", "range", "all"})
+
 
 class Lowering(LoopEdits):
     """The edits for any plan."""
@@ -40,10 +42,10 @@ class Lowering(LoopEdits):
         """The call is written in the user's function, where its words must mean what they mean elsewhere."""
         scope = self.module.scope_of(self.plan.loop.node)
         modules = ("jax.device_get", "jax.numpy.stack", "jax.numpy.asarray")
-        words = {"len", "list", "zip", "enumerate", *(self.function.imports.refer(m).split(".")[0] for m in modules)}
+        words = {*_WORDS, *(self.function.imports.refer(m).split(".")[0] for m in modules)}
         for word in sorted(words):
             found = scope.find(word)
-            if found is not None and (found.parent is not None or word in ("len", "list", "zip", "enumerate")):
+            if found is not None and (found.parent is not None or word in _WORDS):
                 raise Unplannable("rebound-global", self.plan.loop.node, f"`{word}` means something else here")
 
     def _hoist(self) -> None:

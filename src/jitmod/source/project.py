@@ -95,6 +95,9 @@ class SourceModule:
             rebinds = frozenset(binder.rebinds)
             scope = Scope(self, node, parent, qualname, binder.bindings, rebinds, tuple(binder.stars))
             found[node] = scope
+            for name in binder.globals & set(binder.bindings):  # a variable of the module, wherever it is bound
+                if parent is not None:
+                    found[self.document.tree].bindings.setdefault(name, list(binder.bindings[name]))
             for inner in binder.nested:
                 assert isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef)
                 name = getattr(inner, "name", "<lambda>")

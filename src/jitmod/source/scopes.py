@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ class Scope:
     node: ScopeNode
     parent: Scope | None
     qualname: str
-    bindings: Mapping[str, list[Binding]]
+    bindings: dict[str, list[Binding]]
     rebinds: frozenset[str] = frozenset()
     stars: tuple[str, ...] = ()
 
@@ -64,6 +64,7 @@ class Binder(ast.NodeVisitor):
         self.module_name, self.is_package = module_name, is_package
         self.bindings: dict[str, list[Binding]] = {}
         self.rebinds: set[str] = set()
+        self.globals: set[str] = set()
         self.nested: list[ast.AST] = []
         self.stars: list[str] = []
 
@@ -133,10 +134,12 @@ class Binder(ast.NodeVisitor):
         if node.name:
             self.add(Binding(node.name, "other", node))
 
-    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
+    def visit_Global(self, node: ast.Global) -> None:
+        self.globals |= set(node.names)
         self.rebinds |= set(node.names)
 
-    visit_Nonlocal = visit_Global
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
+        self.rebinds |= set(node.names)
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -173,3 +176,13 @@ class Binder(ast.NodeVisitor):
         self.nested.append(node)
         for expr in [*node.args.defaults, *[d for d in node.args.kw_defaults if d]]:
             self.visit(expr)
+
+
+def names_in(target: ast.expr, path: tuple[int, ...] = ()) -> Iterator[tuple[ast.Name, tuple[int, ...]]]:
+    """The names that a target binds, each with its way into nested tuples."""
+    match target:
+        case ast.Name():
+            yield target, path
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            for index, inner in enumerate(elts):
+                yield from names_in(inner, (*path, index))
