@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo test oracle kills statistics clean
+.PHONY: demo test oracle slow kills statistics clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -29,6 +29,10 @@ test: $(VENV)/test.stamp
 # Twenty thousand generated loops against the replay of their plans.
 oracle: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/oracle.py 20000
+
+# The trials that CI leaves out: CI runs one of each kind.
+slow: $(VENV)/test.stamp
+	JITMOD_SLOW=1 $(BIN)/pytest -n 2 -m slow tests/trial
 
 # Not in CI. kills: end runs at 30 moments with SIGKILL. statistics: false accepts and power of the gate, on an idle machine.
 kills: $(VENV)/test.stamp

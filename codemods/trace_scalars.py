@@ -16,8 +16,9 @@ When it refuses
     Plain `jax.jit` arguments are traced already and left alone, and so are flags, strings and None.
 
 Safety
-    `jnp.asarray` of a Python number is weakly typed, as the number itself, so bfloat16 stays bfloat16. Sums and
-    products of numbers inside the function are computed in float32 afterwards; that is stated as an assumption.
+    `jnp.asarray` of a Python number is weakly typed, as the number itself, so bfloat16 stays bfloat16. Products of
+    numbers inside the function, and sums of numbers of one sign, are as good in float32. Where it cannot be proved that
+    the numbers of a sum have one sign, the call compares them, and passes them as they are where one is negative.
 
 References
     https://docs.kidger.site/equinox/faq/
@@ -32,17 +33,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jitmod.analysis.boundaries import function_around
+from jitmod.analysis.captures import Captures, lasting_hazards
 from jitmod.analysis.effects import Effects
+from jitmod.analysis.hazards import Hazard
+from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts, analyses, jitted_target
-from jitmod.analysis.numeric import Numeric
+from jitmod.analysis.numeric import FLOATS, Numeric
 from jitmod.analysis.scalars import Need, Scalars
 from jitmod.analysis.shapes import growing
 from jitmod.analysis.statics import StaticOptions, entries, static_options
-from jitmod.analysis.values import Array, Device
+from jitmod.analysis.values import UNKNOWN, Array, Device, Kind, Number
 from jitmod.analysis.varying import Varying
 from jitmod.model import Assumption, Edit, Finding, Patch, Refusal, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
 from jitmod.rewrite.edits import EditConflict, compose
+from jitmod.rewrite.guarded import compared, guarded, is_fallback
 from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.text import is_exact
 from jitmod.source.document import Document
@@ -51,7 +56,7 @@ from jitmod.source.signatures import argument, is_static
 
 _HEAD = "import equinox as eqx\nimport jax\nimport jax.numpy as jnp\n\n\n"
 _STEP = _HEAD + "@eqx.filter_jit\ndef step(x, t):\n    return x * t\n\n\n"
-_ROUNDED = Assumption("scalar-precision", "sums and products of the traced numbers are precise enough in float32")
+_GUARDED = Assumption("scalar-guard", "what the call compares with zero is one Python number, and no array of several")
 
 
 class TraceScalars(Codemod):
@@ -142,7 +147,7 @@ def run(x: jax.Array):
             return
         numbers = [v for v in values if Numeric(infer).is_number(v, module)]
         varying = [(v, why) for v in numbers if (why := Varying(infer).why(v, module)) is not None]
-        if varying:
+        if varying and not is_fallback(call, module):
             yield self._wrapped(call, function, varying, _Place(module, effects, symbol))
 
     def _wrapped(
@@ -156,30 +161,40 @@ def run(x: jax.Array):
             if (given := argument(function, call, p.arg)) is not None
             and isinstance(infer.kind(given, module), Array | Device)
         )  # fmt: skip
-        rounded = False
+        needs: list[Need] = []
         causes = ", ".join(f"`{ast.unparse(v)}` ({why})" for v, why in varying)
         for value, _ in varying:
             name = next((p.arg for p in function.parameters if argument(function, call, p.arg) is value), None)
             if name is None or name in _extras(function):
                 what = f"it cannot be told which parameter of `{function.name}` gets `{ast.unparse(value)}`"
                 return Refusal(self.id, site, "unresolved-callee", f"{what} (line {call.lineno})")
-            needs = Scalars(effects).needs_of_parameter(function, name, infer.kind(value, module), traced)
-            hard = [n for n in needs if not n.rounded]
-            if hard:
-                return self._needed(site, function, value, hard[0], causes)
-            rounded = rounded or bool(needs)
+            found = Scalars(effects).needs_of_parameter(function, name, _type_of(value, module, infer), traced)
+            if found and found[0].positive is None:
+                return self._needed(site, function, value, found[0], causes)
+            needs += found
+        lasting = next(_lasting(function, effects), None)
+        if lasting is not None:
+            what = f"`{function.name}` compiles again for every new {causes}, and does more than to compute then"
+            return Refusal(self.id, site, lasting.reason, f"{what}: {lasting.what} ({lasting.path}:{lasting.line})")
         imports = Imports(module)
         try:
             asarray = imports.refer("jax.numpy.asarray")
         except NameTaken as taken:
             return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
-        edits = []
         for value, _ in varying:
             if not is_exact(document, value):
                 what = f"`{ast.unparse(value)}` cannot be edited where it stands"
                 return Refusal(self.id, site, "unparsable", f"{what} (line {value.lineno})")
-            start, end = document.span(value)
-            edits.append(Edit(start, end, f"{asarray}({document.text(value)})"))
+        guard: list[str] = []
+        for need in needs:
+            texts = compared(need, function, call, module, infer)
+            if texts is None:
+                return self._needed(site, function, varying[0][0], need, causes)
+            guard += [text for text in texts if text not in guard]
+        wrapped = [Edit(*document.span(v), f"{asarray}({document.text(v)})") for v, _ in varying]
+        edits = guarded(call, guard, wrapped, module) if guard else wrapped
+        if edits is None:
+            return Refusal(self.id, site, "unparsable", f"`{ast.unparse(call)[:60]}` cannot be written twice")
         local = module.scope_of(call).find(asarray.partition(".")[0])
         if local is not None and local.parent is not None:
             return Refusal(self.id, site, "rebound-global", f"`{asarray}` means something else here")
@@ -189,7 +204,7 @@ def run(x: jax.Array):
             compose(document, variant.edits)
         except EditConflict as conflict:
             return Refusal(self.id, site, "unparsable", f"the text cannot be edited safely: {conflict}")
-        return Patch(self.id, site, message, (variant,), (_ROUNDED,) if rounded else ())
+        return Patch(self.id, site, message, (variant,), (_GUARDED,) if guard else ())
 
     def _needed(self, site, function: Function, value: ast.expr, need: Need, causes: str) -> Refusal:  # type: ignore[no-untyped-def]
         what = f"`{function.name}` compiles again for every new {causes}, but `{ast.unparse(value)}` must stay a number"
@@ -211,7 +226,6 @@ def run(x: jax.Array):
             return
         leaving: list[str] = []
         causes: list[str] = []
-        rounded = False
         for name in static:
             given = [(m, v) for m, c in sites if (v := argument(function, c, name)) is not None]
             numbers = [(m, v) for m, v in given if Numeric(infer).is_number(v, m)]
@@ -224,21 +238,26 @@ def run(x: jax.Array):
                 rest = f"`{ast.unparse(other)}` is passed too" if other is not None else "not every call is seen"
                 yield Refusal(self.id, site, "varying-static", f"{what} {rest} (line {site.line})")
                 return
-            kind = infer.kind(given[0][1], given[0][0])
+            where, value = given[0]
+            kind = _type_of(value, where, infer)
             traced = self._traced(function, sites, static, effects)
             needs = Scalars(effects).needs_of_parameter(function, name, kind, traced)
-            hard = [n for n in needs if not n.rounded]
+            hard = [n for n in needs if any(compared(n, function, c, m, infer) != [] for m, c in sites)]
             if hard:
                 what = f"`{function.name}` compiles again for every new `{name}` ({why}), which must stay static"
                 yield Refusal(self.id, site, hard[0].reason, f"{what}: {hard[0].where}")
                 continue
-            rounded = rounded or bool(needs)
             leaving.append(name)
             causes.append(f"`{name}` ({why})")
-        if leaving:
+        lasting = next(_lasting(function, effects), None)
+        if leaving and lasting is not None:
+            what = f"`{function.name}` compiles again for every new {', '.join(causes)}"
+            what += ", and does more than to compute then"
+            yield Refusal(self.id, site, lasting.reason, f"{what}: {lasting.what} ({lasting.path}:{lasting.line})")
+        elif leaving:
             message = f"`{function.name}` compiles again for every new {', '.join(causes)}; traced, it compiles once"
             variant = Variant("traced", tuple(_without(options, leaving)))
-            yield Patch(self.id, site, message, (variant,), (_ROUNDED,) if rounded else ())
+            yield Patch(self.id, site, message, (variant,))
 
     def _traced(
         self, function: Function, sites: Sequence[tuple[SourceModule, ast.Call]], static: object, effects: Effects
@@ -276,6 +295,21 @@ class _Place:
     module: SourceModule
     effects: Effects
     symbol: str
+
+
+def _lasting(function: Function, effects: Effects) -> Iterator[Hazard]:
+    """What each trace of a compiled function does or reads anew: fewer traces would show."""
+    hazards = effects.of_function(function)
+    for found in lasting_hazards(hazards, Captures((), (), (), ()), [function.node], function.module):
+        if found.reason in ("host-effect", "rebound-global", "late-binding", "mutable-self", "unresolved-callee"):
+            yield found
+
+
+def _type_of(value: ast.expr, module: SourceModule, infer: Inference) -> Kind:
+    """The kind of a number; a float for certain where it has no kind, but could be nothing else."""
+    kind = infer.kind(value, module)
+    floats = kind == UNKNOWN and Numeric(infer, FLOATS).is_number(value, module)
+    return Number("float") if floats else kind
 
 
 def _extras(function: Function) -> set[str]:

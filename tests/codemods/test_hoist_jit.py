@@ -14,6 +14,28 @@ DATA = """
 """
 
 MOVED = {
+    "a capture has the name of a parameter": """
+        def workload(rep: int):
+            x = X * rep
+
+            def shifted(y):
+                return y + x
+
+            f = jax.jit(lambda x: shifted(x) * 2)
+            return f(X)
+        """,
+    "an attribute has the name of a parameter that is not read": """
+        class Model:
+            def __init__(self, y: jax.Array):
+                self.y = y
+
+            def go(self, x: jax.Array):
+                f = jax.jit(lambda x, y: x * self.y)
+                return f(x, x)
+
+        def workload(rep: int):
+            return Model(X * rep).go(X)
+        """,
     "a lambda in a loop that reads the loop's variable": """
         def f(x: jax.Array, scales: list[jax.Array]):
             out = []
@@ -336,6 +358,33 @@ MOVED = {
 }
 
 REFUSED = {
+    "a helper has the name of a parameter": (
+        """
+        def f(x: jax.Array, k: jax.Array):
+            def g(y):
+                return y + k
+
+            def h(z):
+                return g(z) * 2
+
+            return jax.jit(lambda g: h(g))(x)
+        """,
+        "local-callable",
+    ),
+    "an option counts from the end": (
+        """
+        def f(x: jax.Array, w: jax.Array):
+            return jax.jit(lambda x, n: x[:n] * w[:n], static_argnums=(-1,))(x, 2)
+        """,
+        "varying-static",
+    ),
+    "a numpy array is a shape": (
+        """
+        def f(x: jax.Array, shape: np.ndarray):
+            return jax.jit(lambda x: jnp.reshape(x, shape))(x)
+        """,
+        "host-arithmetic",
+    ),
     "a cached factory": (
         """
         @functools.lru_cache

@@ -16,6 +16,23 @@ DATA = """
 """
 
 COMPILED = {
+    "what a list is given, from a model of the project": """
+        class Model(eqx.Module):
+            net: eqx.nn.MLP
+
+            def __call__(self, x):
+                return self.net(x)
+
+        def run(net: Model, xs: list[jax.Array]):
+            out = []
+            for x in xs:
+                print(x.shape)
+                out.append(net(x))
+            return out
+
+        def workload(rep: int):
+            return run(Model(NET), [X[0], X[1] * rep])
+        """,
     "a while loop with host control": """
         def track(net: eqx.nn.MLP, frames: jax.Array):
             scores, t = {}, 0
@@ -222,6 +239,57 @@ COMPILED = {
 }
 
 REFUSED = {
+    "a handler above could see half of what an object got": (
+        """
+        class Walk:
+            def __init__(self, net: eqx.nn.MLP, x: jax.Array):
+                self.net = net
+                self.x = x
+
+            def go(self, xs: list[jax.Array]):
+                for x in xs:
+                    self.last = self.net(x)
+                    self.x = self.net(x) @ self.last
+
+        def main(walk: Walk, xs: list[jax.Array]):
+            try:
+                outer(walk, xs)
+            except TypeError:
+                print(walk.last)
+
+        def outer(walk: Walk, xs: list[jax.Array]):
+            walk.go(xs)
+        """,
+        "exception-order",
+    ),
+    "finally reads half of it": (
+        """
+        def f(net: eqx.nn.MLP, xs: list[jax.Array]):
+            y = None
+            try:
+                for x in xs:
+                    y = net(x)
+                    z = y @ x
+            finally:
+                print(y is None)
+            return z
+        """,
+        "exception-order",
+    ),
+    "errors are swallowed half-way": (
+        """
+        import contextlib
+
+        def f(net: eqx.nn.MLP, xs: list[jax.Array]):
+            y = xs[0]
+            with contextlib.suppress(TypeError):
+                for x in xs:
+                    y = net(x)
+                    z = y @ x
+            return y, z
+        """,
+        "exception-order",
+    ),
     "the model prints": (
         """
         class Loud(eqx.Module):

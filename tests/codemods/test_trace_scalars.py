@@ -11,6 +11,35 @@ from jitmod.model import Patch, Refusal
 DATA = "X = jnp.linspace(0.1, 2.0, 6)\n\n"
 
 TRACED = {
+    "sums of numbers that are never negative": """
+        @eqx.filter_jit
+        def step(x, t, dt):
+            h = dt / 2
+            return x + (t + h)
+
+        def run(x, rep: int):
+            t = 0.5
+            for i in range(3):
+                x = step(x, t, 0.25 * (i + 1))
+                t += 0.25 * (i + 1)
+            return x, t
+
+        def workload(rep: int):
+            return run(X, rep)
+        """,
+    "a number that a loop hands to itself": """
+        def bump(t):
+            return t * 1.5
+
+        @eqx.filter_jit
+        def step(x, t):
+            for _ in range(3):
+                t = bump(t)
+            return x * t
+
+        def workload(rep: int):
+            return [step(X, 0.1 * i + rep) for i in range(3)]
+        """,
     "a loop index": """
         @eqx.filter_jit
         def step(x, i):
@@ -118,6 +147,17 @@ TRACED = {
 }
 
 REFUSED = {
+    "it is counted up before a slice": ("t += 1\n    return x[:t]", "unresolved-callee"),
+    "a sum with itself in a loop": ("for k in range(2):\n        t = t + k\n    return x * t", "host-arithmetic"),
+    "a division by it on the host": ("return x * (1.0 / t)", "host-arithmetic"),
+    "a step of a product": ("return x * jnp.floor(t * 0.1)", "host-arithmetic"),
+    "a comparison with a product": ("return x.sum() > t * 0.1", "host-arithmetic"),
+    "a factor beyond float32": ("return x * (t * 1e-30)", "host-arithmetic"),
+    "a sum with a negative constant": ("return x * (t + -0.5)", "host-arithmetic"),
+    "a sum of negated numbers": ("return x * (0.5 + -(t * 1.0))", "host-arithmetic"),
+    "the trace prints": ("print(x.shape)\n    return x * t", "host-effect"),
+    "the trace counts": ("COUNT[0] += 1\n    return x * t", "host-effect"),
+    "the trace reads what changes": ("return x * t * RATE", "rebound-global"),
     "a shape": ("return jnp.zeros(t) + x.sum()", "scalar-needed-as-python"),
     "a slice": ("return x[:t].sum()", "scalar-needed-as-python"),
     "a branch": ("return x if t > 2 else -x", "scalar-needed-as-python"),
@@ -207,6 +247,15 @@ def test_compiles_once(body: str) -> None:
 @pytest.mark.parametrize(("body", "reason"), REFUSED.values(), ids=REFUSED)
 def test_refused(body: str, reason: str) -> None:
     text = f"""
+COUNT = [0]
+RATE = 1.0
+
+
+def faster():
+    global RATE
+    RATE = 2 * RATE
+
+
 @functools.partial(jax.jit, static_argnums=1)
 def inner(x, n):
     return jnp.tile(x, n)
@@ -235,11 +284,44 @@ def test_left_alone(body: str) -> None:
     assert findings(TraceScalars(), program(body)) == ()
 
 
-def test_host_sums_are_an_assumption() -> None:
+def test_sums_of_unknown_signs_are_guarded() -> None:
     text = TRACED["through helpers, Modules and files of functions"].replace("\n        ", "\n")
     (finding,) = findings(TraceScalars(), program(DATA + text))
     assert isinstance(finding, Patch)
-    assert [a.code for a in finding.assumptions] == ["scalar-precision"]
+    assert [a.code for a in finding.assumptions] == ["scalar-guard"]
+
+
+CANCELLING = """
+        @eqx.filter_jit
+        def step(x, t, o):
+            return x * (t + o)
+
+        def workload(rep: int):
+            out = []
+            for i in range(3):
+                t, o = 1e7 + 0.01 * i, (1 - 2 * rep) * (1e7 - 0.005 * i)
+                out.append(step(X, t, o))
+            return out
+        """
+
+
+def test_where_a_sum_cancels_the_numbers_stay_as_they_are() -> None:
+    before = program(DATA + CANCELLING.replace("\n        ", "\n"))
+    after = rewritten(TraceScalars(), before)
+    assert "if min(o, t) >= 0 else step(X, t, o)" in after
+    assert_equivalent(before, after)
+
+
+def test_products_of_what_may_be_integers_are_not_traced() -> None:
+    body = """
+        @eqx.filter_jit
+        def step(x, t, u):
+            return x * (t * u)
+
+        def run(x: jax.Array, counts):
+            return [step(x, i, 70000 + n) for i, n in enumerate(counts)]
+        """
+    assert reasons(TraceScalars(), program(body)) == ["host-arithmetic"]
 
 
 ADVICE = {

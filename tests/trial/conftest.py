@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -71,6 +72,22 @@ MAPPED = NET.replace(LOOP, "    out = _layers(w, xs)\n").replace("jnp.stack(out)
 WORKLOAD = Workload("bench", "bench.py:run", "bench.py:setup")
 
 Try = Callable[..., Trial]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """CI runs one test of each kind; `make slow` runs the others of this folder."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.get_closest_marker("slow") and "JITMOD_SLOW" not in os.environ:
+            item.add_marker(pytest.mark.skip(reason="one of its kind runs; make slow runs the others"))
+
+
+def one_of_each_kind(names: Collection[str]) -> list[Any]:
+    """Parameters for planted candidates: a kind is what stands before the colon, and its first one is not slow."""
+    first: dict[str, str] = {}
+    for name in names:
+        first.setdefault(name.partition(":")[0], name)
+    return [pytest.param(name, marks=[pytest.mark.slow] if name not in first.values() else []) for name in names]
 
 
 @pytest.fixture

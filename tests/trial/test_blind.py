@@ -141,8 +141,9 @@ def run(w, x, y, n):
 '''
 
 
-def test_optimiser_step_moved_into_a_jit_is_not_rejected(trials: Trials) -> None:
-    trials.write({"items.py": OPTAX, "bench.py": OPTAX_BENCH})
+@pytest.mark.parametrize("steps", [60, pytest.param(150, marks=pytest.mark.slow)])
+def test_optimiser_step_moved_into_a_jit_is_not_rejected(steps: int, trials: Trials) -> None:
+    trials.write({"items.py": OPTAX, "bench.py": OPTAX_BENCH.replace("150", str(steps))})
     verdict = trials.screen({"items.py": OPTAX_RIGHT})
     assert verdict is None or verdict.status is Status.UNPROVEN, verdict
 

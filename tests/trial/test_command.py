@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -78,15 +78,27 @@ def test_working_tree_against_a_revision(
     assert json.loads(output.read_text())["verdict"] == "rejected"
 
 
-def test_folders_outside_git_and_an_accepted_change(
-    tmp_path_factory: pytest.TempPathFactory, project: Path, invoke: Invoke
+def test_new_test_of_the_working_tree_runs_in_both_arms(repository: Path, invoke: Invoke) -> None:
+    test = "from bench import run, setup\n\n\ndef test_it():\n    found = run(*setup())\n    assert len(found) == 2\n"
+    write(repository, {"app/net.py": WRONG, "tests/test_new.py": test})
+    result = invoke(repository / "tests", "HEAD", "--workload", "test_new.py::test_it")
+    assert result.stdout.startswith("rejected: values at output['found'][0]"), result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(WRONG, "rejected: values"), pytest.param(MAPPED, "accepted", marks=pytest.mark.slow)],
+    ids=["rejected", "accepted"],
+)
+def test_folders_outside_git(
+    text: str, said: str, tmp_path_factory: pytest.TempPathFactory, project: Path, invoke: Invoke
 ) -> None:
     other = tmp_path_factory.mktemp("other")
-    write(other, {"app/__init__.py": "", "app/net.py": MAPPED, "app/layers.py": (project / "app/layers.py").read_text(),
+    write(other, {"app/__init__.py": "", "app/net.py": text, "app/layers.py": (project / "app/layers.py").read_text(),
                   "bench.py": (project / "bench.py").read_text()})  # fmt: skip
     result = invoke(project.parent, project.name, str(other), *RUN)
-    assert result.exit_code == 0, result.stdout
-    assert result.stdout.startswith("accepted") and "warm call" in result.stdout
+    assert result.exit_code == (said != "accepted"), result.stdout
+    assert result.stdout.startswith(said) and ("warm call" in result.stdout) == (said == "accepted")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +108,7 @@ def test_folders_outside_git_and_an_accepted_change(
         (["HEAD", *RUN], "nothing to try"),
         (["no-such", *RUN], "neither a revision nor a folder: no-such"),
         (["HEAD", "no-such", *RUN], "no such revision: no-such"),
-        (["HEAD", "--workload", "bench.py"], "must look like"),
+        (["HEAD", "--workload", "bench"], "must look like"),
         (["HEAD", "--setup", "bench.py:setup"], "go with --workload"),
         (["HEAD", *RUN, "--python", "no-such-python"], "no such program"),
     ],
@@ -166,3 +178,72 @@ def test_interrupted_run_cleans_up_itself(repository: Path, tmp_path_factory: py
     assert process.returncode == 130
     assert "interrupted" in said
     assert wait_for(lambda: not running(scratches)) and not list(scratches.iterdir())
+
+
+_DROP = """\
+import ctypes, os, sys
+for capability in (1, 2):  # root writes and reads everything by these two
+    ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
+os.execv(sys.executable, [sys.executable, "-c", "from jitmod.cli.main import main; main()", *sys.argv[1:]])
+"""
+
+
+@pytest.fixture
+def sealed(repository: Path) -> Iterator[Path]:
+    """The repository with nothing in it that could be written, and a wrong change as its last commit."""
+    write(repository, {"app/net.py": WRONG})
+    git(repository, "commit", "-qam", "wrong")
+    folders = [repository, *(path for path in repository.rglob("*") if not path.is_symlink())]
+    for path in folders:
+        path.chmod(path.stat().st_mode & ~0o222)
+    yield repository
+    for path in folders:
+        path.chmod(path.stat().st_mode | 0o200)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="root gives its rights up as Linux has it")
+def test_read_only_repository(sealed: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """It can be tried; only what was to be written there is missing, and that is said."""
+    scratches = tmp_path_factory.mktemp("scratch")
+    before = contents(sealed)
+    command = [sys.executable, "-c", _DROP, "trial", "HEAD~1", "HEAD", *RUN, "-o", str(sealed / "evidence.json")]
+    ended = subprocess.run(command, cwd=sealed, env=os.environ | {"TMPDIR": str(scratches)}, text=True,
+                           capture_output=True)  # fmt: skip
+    assert (ended.returncode, ended.stdout.startswith("rejected: values")) == (2, True), ended.stderr
+    assert "evidence.json: cannot be written: Permission denied" in ended.stderr
+    assert contents(sealed) == before and not list(scratches.iterdir())
+
+
+def test_evidence_is_written_whole_or_not_at_all(repository: Path, invoke: Invoke) -> None:
+    write(repository, {"app/net.py": WRONG})
+    nothing = ["HEAD", "--workload", "bench.py:absent"]
+    full = invoke(repository, *nothing, "-o", "/dev/full")
+    assert full.exit_code == 2
+    assert full.stdout.startswith("unproven") and "/dev/full: cannot be written: No space left" in full.output
+    kept = repository / "out" / "evidence.json"
+    write(repository, {"out/evidence.json": "old"})
+    assert invoke(repository, *nothing, "-o", str(kept)).exit_code == 1
+    assert json.loads(kept.read_text())["verdict"] == "unproven"
+    assert list(kept.parent.iterdir()) == [kept]
+
+
+def test_full_disk_stops_the_run_and_blames_no_patch(
+    repository: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    scratches = tmp_path_factory.mktemp("scratch")
+    monkeypatch.setattr("tempfile.tempdir", str(scratches))
+    monkeypatch.setattr("jitmod.trial.process.is_full", lambda folder: folder.is_relative_to(scratches))
+    write(repository, {"app/net.py": "raise OSError(28, 'No space left on device')\n"})
+    result = invoke(repository, "HEAD", *RUN)
+    assert result.exit_code == 2
+    assert "no room for temporary files" in result.output and "TMPDIR" in result.output
+    assert not list(scratches.iterdir())
+
+
+def test_missing_folder_for_temporary_files_is_said(
+    repository: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(repository, {"app/net.py": WRONG})
+    monkeypatch.setattr("tempfile.tempdir", str(repository / "absent"))
+    result = invoke(repository, "HEAD", *RUN)
+    assert result.exit_code == 2 and "no room for temporary files" in result.output

@@ -18,7 +18,7 @@ from jitmod.trial.process import run_child
 from .conftest import NET, WORKLOAD, Try
 
 SESSIONS = 20
-PAIRS = 12
+PAIRS = 8
 
 
 def test_twenty_sessions_of_equal_arms_accept_one_at_most(project: Path) -> None:
@@ -50,6 +50,7 @@ def _slice(measured: dict[str, Any], start: int) -> dict[str, Any]:
     return {"cold": measured["cold"], "warm": {**warm, "seconds": seconds}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_whole_trial_of_equal_arms_is_not_accepted(seed: int, try_text: Try) -> None:
     same = NET.replace("y = layer", "z = layer").replace("append(y)", "append(z)")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jitmod.model import Status
+from jitmod.source.config import GateSettings
 from jitmod.trial import apart
+from jitmod.trial.job import candidate_of, make_job
+from jitmod.trial.process import run_child
 from jitmod.trial.trial import Trial
 
-from .conftest import MAPPED, NET, Try, write
+from .conftest import MAPPED, NET, WORKLOAD, Try, one_of_each_kind, write
 
 REGISTERS = """\
 import types
@@ -44,8 +49,8 @@ threading.Thread(target=_STOP.wait, daemon=True, name="feeder").start()
 WORKERS = "import subprocess\nimport sys\n\n_WORKER = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=-1)\n\n"
 
 CLAIMS = {
-    "class of a library becomes a pytree": (REGISTERS, "registers types.SimpleNamespace as a pytree"),
-    "the same, where a second time is caught": (GUARDED, "registers types.SimpleNamespace as a pytree"),
+    "registration": (REGISTERS, "registers types.SimpleNamespace as a pytree"),
+    "registration: a second time is caught": (GUARDED, "registers types.SimpleNamespace as a pytree"),
     "loaded once only": (ONCE, "cannot be loaded twice in one process: AssertionError"),
     "thread that stays": (THREADS, "starts threads (feeder)"),
     "process that stays": (WORKERS, "starts worker processes"),
@@ -56,6 +61,7 @@ def arms(trial: Trial) -> list[dict[str, Any]]:
     return [trial.evidence["explore"]["arms"], *(judge["arms"] for judge in trial.evidence["judges"])]
 
 
+@pytest.mark.slow
 def test_right_candidate_is_accepted_in_two_processes(project: Path, try_text: Try) -> None:
     write(project, {"app/layers.py": REGISTERS + (project / "app/layers.py").read_text()})
     trial = try_text(MAPPED, new_functions=["_layers"], budget=240.0)
@@ -68,9 +74,23 @@ def test_right_candidate_is_accepted_in_two_processes(project: Path, try_text: T
 
 
 @pytest.mark.parametrize("name", CLAIMS)
-def test_project_that_needs_the_process_for_itself_gets_one_for_each_arm(
-    name: str, project: Path, try_text: Try
-) -> None:
+def test_claim_is_noticed_and_said(name: str, project: Path) -> None:
+    planted, said = CLAIMS[name]
+    write(project, {"app/layers.py": planted + (project / "app/layers.py").read_text()})
+    job = make_job(
+        [candidate_of({"app/net.py": MAPPED})], baseline={}, base_commit="", workload=WORKLOAD, settings=GateSettings(),
+        seed=0, budget=60.0, require_gpu=False, site=None, new_functions=(), fingerprint="",
+    )  # fmt: skip
+    request = {"role": "explore", "job": job, "code_root": str(project), "user_root": str(project)}
+    found = run_child(request, python=Path(sys.executable), folder=project, seconds=60.0, environ=os.environ)
+    assert said in found["apart"] and apart.reason(found) == found["apart"]
+
+
+REJECTED = [pytest.param(n, marks=[] if n == "registration" else pytest.mark.slow) for n in CLAIMS]
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_wrong_candidate_is_rejected_in_two_processes(name: str, project: Path, try_text: Try) -> None:
     planted, said = CLAIMS[name]
     write(project, {"app/layers.py": planted + (project / "app/layers.py").read_text()})
     trial = try_text(NET.replace("jnp.stack(out)", "jnp.stack(out, axis=1)"), budget=180.0)
@@ -88,13 +108,13 @@ def test_ordinary_project_stays_in_one_process(project: Path, try_text: Try) -> 
 
 
 DYING = {
-    "segfault": ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n", "SIGSEGV"),
-    "exit": ("import os; os._exit(3)\n", "exit status 3"),
-    "raises": ("raise RuntimeError('planted')\n", "RuntimeError: planted"),
+    "ends: segfault": ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n", "SIGSEGV"),
+    "ends: exit": ("import os; os._exit(3)\n", "exit status 3"),
+    "ends: raises": ("raise RuntimeError('planted')\n", "RuntimeError: planted"),
 }
 
 
-@pytest.mark.parametrize("name", DYING)
+@pytest.mark.parametrize("name", one_of_each_kind(DYING))
 def test_crash_of_one_of_two_processes_is_a_verdict(name: str, project: Path, try_text: Try) -> None:
     planted, said = DYING[name]
     write(project, {"app/layers.py": ONCE + (project / "app/layers.py").read_text()})
@@ -103,6 +123,7 @@ def test_crash_of_one_of_two_processes_is_a_verdict(name: str, project: Path, tr
     assert said in verdict.why and "candidate" in verdict.why
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
 def test_no_process_of_a_pair_stays(project: Path, try_text: Try) -> None:
     write(project, {"app/layers.py": ONCE + (project / "app/layers.py").read_text()})

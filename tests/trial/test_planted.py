@@ -6,6 +6,7 @@ import pytest
 
 from jitmod.model import Status
 
+from .conftest import one_of_each_kind
 from .planted.bench import Program, Trials, trials
 from .planted.effects import EFFECTS
 from .planted.per_item import PER_ITEM
@@ -14,9 +15,9 @@ from .planted.rollouts import ROLLOUTS
 __all__ = ["trials"]
 PROGRAMS = {"per item": PER_ITEM, "rollout": ROLLOUTS, "effects": EFFECTS}
 WRONG = [
-    pytest.param(program, name, id=f"{kind}, {name}")
+    pytest.param(program, *one.values, id=f"{kind}, {one.values[0]}", marks=one.marks)
     for kind, program in PROGRAMS.items()
-    for name in program.wrong
+    for one in one_of_each_kind(program.wrong)
 ]
 
 

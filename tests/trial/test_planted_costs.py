@@ -10,6 +10,7 @@ from jitmod.model import Status
 from jitmod.source.config import GateSettings
 from jitmod.trial.child import sampling
 
+from .conftest import one_of_each_kind
 from .planted.bench import Clock, Trials, trials
 from .planted.costs import COSTS
 
@@ -23,7 +24,7 @@ def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "time", clock)
 
 
-@pytest.mark.parametrize("name", COSTS.wrong)
+@pytest.mark.parametrize("name", one_of_each_kind(COSTS.wrong))
 def test_candidate_that_costs_more_is_rejected(name: str, trials: Trials) -> None:
     trials.write({"items.py": COSTS.before, "bench.py": COSTS.bench})
     settings = GateSettings(max_breakeven=10.0)

@@ -10,7 +10,10 @@ from jitmod.model import Status
 from jitmod.source.config import Workload
 from jitmod.trial.child.targets import data_names
 
-from .conftest import LOOP, MAPPED, NET, Try, write
+from .conftest import LAYERS, LOOP, MAPPED, NET, Try, write
+from .planted.bench import Trials, trials
+
+__all__ = ["trials"]
 
 SCRIPT = """\
 import jax
@@ -101,6 +104,7 @@ def test_wrong_candidate_is_rejected(target: str, where: str, tested: Path, try_
     assert where in verdict.why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["work/script.py", "tests/test_net.py::test_scores[32]"])
 def test_right_candidate_is_accepted(target: str, tested: Path, try_text: Try) -> None:
     trial = try_text(MAPPED, Workload("w", target), new_functions=["_layers"])
@@ -125,6 +129,14 @@ def test_what_cannot_be_run_is_said(target: str, said: str, tested: Path, try_te
     verdict = try_text(WRONG, Workload("w", target)).verdict
     assert verdict.status is Status.UNPROVEN, verdict.why
     assert said in verdict.why
+
+
+def test_script_that_came_with_the_change_runs_in_both_arms(trials: Trials) -> None:
+    trials.write({"app/__init__.py": "", "app/net.py": NET, "app/layers.py": LAYERS})
+    files = {"app/net.py": NET.replace("out[-1]", "out[-2]"), "new.py": SCRIPT}
+    verdict = trials.screen(files, run="new.py", setup=None)
+    assert verdict is not None and (verdict.status, verdict.test) == (Status.REJECTED, "values"), verdict
+    assert "output['last']" in verdict.why
 
 
 def test_assertions_are_how_a_test_sees(tested: Path, try_text: Try) -> None:

@@ -12,7 +12,11 @@ from jitmod.source.config import GateSettings, Workload
 from jitmod.source.document import Document
 from jitmod.trial.trial import try_patch
 
-from .conftest import LOOP, MAPPED, NET, WORKLOAD, Try, write
+from .conftest import BENCH, LAYERS, LOOP, MAPPED, NET, WORKLOAD, Try, write
+from .planted.bench import Trials, trials
+from .test_schemas import assert_valid
+
+__all__ = ["trials"]
 
 BLIND = """\
 import jax.numpy as jnp
@@ -56,11 +60,20 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_candidate_is_rejected(name: str, try_text: Try) -> None:
+def test_wrong_candidate_is_rejected(name: str, trials: Trials) -> None:
     text, test = WRONG[name]
-    verdict = try_text(text).verdict
+    trials.write({"app/__init__.py": "", "app/net.py": NET, "app/layers.py": LAYERS, "bench.py": BENCH})
+    verdict = trials.screen({"app/net.py": text})
+    assert verdict is not None
     assert (verdict.status, verdict.test) == (Status.REJECTED, test), verdict.why
     assert test in verdict.why
+
+
+def test_wrong_candidate_is_rejected_by_a_whole_trial(try_text: Try) -> None:
+    text, test = WRONG["last state wrong"]
+    trial = try_text(text)
+    assert (trial.verdict.status, trial.verdict.test) == (Status.REJECTED, test), trial.verdict.why
+    assert trial.evidence["judges"] == []
 
 
 def test_right_candidate_is_accepted(try_text: Try, capfd: pytest.CaptureFixture[str]) -> None:
@@ -73,13 +86,16 @@ def test_right_candidate_is_accepted(try_text: Try, capfd: pytest.CaptureFixture
     assert verdict.compiles["candidate"]["warm"] == 0
     assert len(trial.evidence["judges"]) == 2
     assert capfd.readouterr() == ("", "")
+    assert_valid(trial)
 
 
+@pytest.mark.slow
 def test_slower_candidate_is_rejected(try_text: Try) -> None:
     verdict = try_text(NET.replace("y = layer(w, x)", "y = [layer(w, x) for _ in range(12)][0]")).verdict
     assert (verdict.status, verdict.test) == (Status.REJECTED, "slower"), verdict.why
 
 
+@pytest.mark.slow
 def test_candidate_that_compiles_on_every_call_is_rejected(project: Path, try_text: Try) -> None:
     write(project, {"other.py": BLIND})
     leaky = NET.replace("out = []", "out, step = [], jax.jit(lambda a, b: layer(a, b))").replace(

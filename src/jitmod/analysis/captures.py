@@ -11,7 +11,7 @@ from jitmod.analysis.constructions import Construction, construction, is_constan
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.hazards import Hazard
 from jitmod.analysis.loops import Unplannable
-from jitmod.analysis.scalars import Scalars
+from jitmod.analysis.scalars import Scalars, takes_array
 from jitmod.analysis.trees import settled
 from jitmod.analysis.values import (
     UNKNOWN,
@@ -333,7 +333,7 @@ class Capturing:
                     continue
             elif isinstance(parent, ast.Call) and parent.func is not read:
                 name = self.effects.inference.dotted(parent.func, self.module) or ""
-                if name.startswith(("jax.numpy.", "jax.nn.")):
+                if takes_array(name, parent, read):
                     continue
             raise Unplannable("host-arithmetic", read, f"`{path}` is a numpy array, and numpy computes with it")
 

@@ -199,7 +199,10 @@ class Hoistable:
             if self.module.scope_of(call) is not scope:
                 raise Unplannable("late-binding", call, f"`{ast.unparse(call)[:60]}` runs in a nested function, later")
         between = region(creation.statement, places, self.module)
+        bound = self.module.scopes[inner].bindings if inner is not None else {}
         for helper in captures.helpers:
+            if helper.name in bound:
+                raise Unplannable("local-callable", helper, f"`{helper.name}` is also a name inside of what moves")
             self._check_helper(helper, captures)
             check_name(helper.name, scope, between, creation.node)
         for path, reads in captures.paths.items():
@@ -280,5 +283,7 @@ class Hoistable:
                 raise Unplannable("varying-static", option.value, f"`{option.arg}=` is not a plain constant")
             if option.arg == "donate" and value != "none" and captures.values:
                 raise Unplannable("donated-later-read", option.value, "what is passed from now on would be donated")
-            if option.arg in ("static_argnums", "donate_argnums") and filtered:
+            several = value if isinstance(value, tuple | list) else (value,)
+            behind = any(isinstance(v, int) and v < 0 for v in several)  # counted from the end, where captures come
+            if option.arg in ("static_argnums", "donate_argnums") and (filtered or (behind and captures.values)):
                 raise Unplannable("varying-static", option.value, f"`{option.arg}=` counts the old arguments")

@@ -13,28 +13,35 @@ from jitmod.source.scopes import Binding, Scope
 from jitmod.source.signatures import argument, default_of
 
 _DEPTH = 8
+NUMBERS = frozenset({"int", "float", "complex"})
+FLOATS = frozenset({"float"})
 
 
 @dataclass(frozen=True, eq=False)
 class Numeric:
     """A number of unknown origin counts where Python could make nothing else of it than a number, or an array.
 
-    Both may be passed through `jnp.asarray`, which leaves an array as it is.
+    Both may be passed through `jnp.asarray`, which leaves an array as it is. `types`: the numbers that are meant.
     """
 
     inference: Inference
+    types: frozenset[str] = NUMBERS
     assumed: frozenset[tuple[str, Scope]] = frozenset()  # names whose other values are being looked at
 
     def is_number(self, expr: ast.expr, module: SourceModule, depth: int = _DEPTH) -> bool:
         """Whether `expr` is a number, and no flag, or an array where a number would do as well."""
         kind = self.inference.kind(expr, module)
         if kind != UNKNOWN:
-            return isinstance(kind, Number) and kind.type != "bool"
+            return isinstance(kind, Number) and kind.type in self.types
         if depth == 0:
             return False
         match expr:
             case ast.BinOp(left=left, op=op, right=right):
+                if self.types == FLOATS and not replace(self, types=NUMBERS).is_number(expr, module, depth):
+                    return False
                 sides = [self.is_number(s, module, depth - 1) for s in (left, right)]
+                if self.types == FLOATS:  # one float makes all the rest floats
+                    return isinstance(op, ast.Div) or any(sides)
                 constants = [isinstance(s, ast.Constant) and isinstance(s.value, int | float) for s in (left, right)]
                 floats = [isinstance(s, ast.Constant) and isinstance(s.value, float) for s in (left, right)]
                 sure = isinstance(op, ast.Add | ast.Sub | ast.Div | ast.Pow) and any(constants)

@@ -14,8 +14,9 @@ from jitmod.analysis import library
 from jitmod.analysis.arguments import Arguments
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.library import Role
-from jitmod.analysis.numeric import Numeric
+from jitmod.analysis.numeric import FLOATS, Numeric
 from jitmod.analysis.reaching import reads_of_binding, reads_of_parameter
+from jitmod.analysis.signs import needed_positive, number
 from jitmod.analysis.values import UNKNOWN, Array, Device, Instance, Kind, Number, Routine, Transformed
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument
@@ -29,6 +30,15 @@ _ELEMENTWISE = frozenset(
         "square", "abs", "sign", "negative", "log1p", "expm1", "floor", "ceil", "isnan", "isfinite",
     }
 )  # fmt: skip
+_STEPPED = frozenset(
+    {"mod", "remainder", "fmod", "floor", "ceil", "sign", "equal", "not_equal", "less", "less_equal", "greater",
+     "greater_equal"}
+)  # fmt: skip
+_MODERATE = 1e9  # literal factors beyond may take a number out of the range of float32 and back
+_JOINT = frozenset({"dot", "matmul", "vdot", "inner", "outer", "tensordot", "kron", "cross", "take", "interp", "einsum",
+                    "searchsorted", "polyval", "convolve", "select", "allclose", "power", "float_power"})  # fmt: skip
+_BY_SHAPE = frozenset({"zeros", "ones", "empty", "full", "arange", "eye", "identity", "tri", "linspace", "logspace",
+                       "indices", "nonzero", "flatnonzero", "argwhere", "unique", "bincount"})  # fmt: skip
 _FILLS = {"jax.numpy.full": 1, "jax.numpy.full_like": 1, "jax.numpy.asarray": 0, "jax.random.fold_in": 1}
 _UPDATES = frozenset({"set", "add", "multiply", "mul", "divide", "min", "max"})
 _MAPPERS = ("jax.tree.map", "jax.tree_util.tree_map", "jax.tree_map")
@@ -36,13 +46,16 @@ _MAPPERS = ("jax.tree.map", "jax.tree_util.tree_map", "jax.tree_map")
 
 @dataclass(frozen=True)
 class Need:
-    """Why a number must stay one: a reason code, where, and a few words. `rounded`: it need not, but float32 shows."""
+    """Why a number must stay one: a reason code, where, and a few words.
+
+    `positive`: it need not, where these parameters of the compiled function are not negative; None where it must.
+    """
 
     reason: str
     node: ast.AST
     module: SourceModule
     what: str
-    rounded: bool = False
+    positive: frozenset[str] | None = None
 
     @property
     def where(self) -> str:
@@ -51,12 +64,17 @@ class Need:
 
 @dataclass(frozen=True)
 class _Trail:
-    """How a value came to be where it is: the calls that led here, and whether it is an integer."""
+    """How a value came to be where it is: the calls and assignments that led here, and its type where it is known.
+
+    `computed`: host arithmetic in floating point has made it, so that float32 may give it another last digit.
+    """
 
     entry: Function | None
     calls: tuple[tuple[ast.Call, SourceModule], ...] = ()
-    integer: bool = False
+    type: str = ""
     traced: frozenset[ast.arg] = frozenset()
+    computed: bool = False
+    assigned: frozenset[ast.AST] = frozenset()
 
     def entered(self, call: ast.Call, module: SourceModule) -> _Trail:
         return replace(self, calls=(*self.calls, (call, module)))
@@ -65,7 +83,7 @@ class _Trail:
         return replace(self, calls=self.calls[:-1])
 
     def as_float(self) -> _Trail:
-        return replace(self, integer=False)
+        return replace(self, type="float", computed=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,16 +100,23 @@ class Scalars:
 
         `entry` is the compiled function; the parameters `traced` are known to get device values.
         """
-        trail = _Trail(entry, integer=isinstance(kind, Number) and kind.type == "int", traced=traced)
+        trail = _Trail(entry, type=kind.type if isinstance(kind, Number) else "", traced=traced)
         found = [n for read in reads for n in self._climb(read, module, trail)]
         order = ("scalar-needed-as-python", "host-arithmetic", "unresolved-callee")
-        return sorted(dict.fromkeys(found), key=lambda n: (n.rounded, order.index(n.reason)))
+        return sorted(dict.fromkeys(found), key=lambda n: (n.positive is not None, order.index(n.reason)))
 
     def needs_of_parameter(
         self, function: Function, name: str, kind: Kind, traced: frozenset[ast.arg] = frozenset()
     ) -> list[Need]:
         """What the compiled function `function` needs of its parameter `name`."""
-        return self.needs(reads_of_parameter(function, name), function.module, function, kind, traced)
+        grown = list(self._augmented(name, function))
+        return grown or self.needs(reads_of_parameter(function, name), function.module, function, kind, traced)
+
+    def _augmented(self, name: str, function: Function) -> Iterator[Need]:
+        """`t += 1`: the reads behind it see another value, made of this one."""
+        for binding in function.scope.bindings[name]:
+            if binding.how == "augment":
+                yield self._unknown(binding.node, function.module)
 
     def _climb(self, expr: ast.expr, module: SourceModule, trail: _Trail) -> Iterator[Need]:
         parent = module.parents[expr]
@@ -107,6 +132,8 @@ class Scalars:
                 plain = not any(isinstance(op, ast.In | ast.NotIn | ast.Is | ast.IsNot) for op in ops)
                 if not (plain and len(rest) == 1 and self._is_traced(rest[0], module, trail)):
                     yield self._python(parent, module)
+                elif trail.computed:
+                    yield self._stepped(parent, module)
             case ast.IfExp(test=test):
                 yield from [self._python(parent, module)] if test is expr else self._climb(parent, module, trail)
             case ast.Subscript(value=value) if value is not expr:
@@ -121,8 +148,12 @@ class Scalars:
                 if function is None:
                     yield self._unknown(parent, module)
                     return
+                yield from self._augmented(name, function)
+                if parent in trail.assigned:
+                    return  # a loop hands it to itself
+                inner = replace(trail, assigned=trail.assigned | {parent})
                 for read in reads_of_binding(name, parent, function):
-                    yield from self._climb(read, module, trail)
+                    yield from self._climb(read, module, inner)
             case ast.AugAssign(target=target) if self._is_traced(target, module, trail):
                 if isinstance(parent.op, ast.Pow | ast.MatMult):
                     yield self._python(parent, module)
@@ -141,6 +172,8 @@ class Scalars:
             exponent = isinstance(parent.op, ast.Pow) and parent.right is expr
             if exponent or isinstance(parent.op, ast.MatMult | ast.LShift | ast.RShift):
                 yield self._python(parent, module)
+            elif trail.computed and isinstance(parent.op, ast.FloorDiv | ast.Mod):
+                yield self._stepped(parent, module)
             return
         kind = self.effects.inference.kind(other, module)
         if not isinstance(kind, Number) and not Numeric(self.effects.inference).is_number(other, module):
@@ -150,15 +183,28 @@ class Scalars:
             else:
                 yield self._unknown(parent, module)
             return
-        integers = trail.integer and kind == Number("int")
+        integers = trail.type == "int" and kind == Number("int") and not isinstance(parent.op, ast.Div)
+        floats = trail.type == "float" or isinstance(parent.op, ast.Div)
+        floats = floats or Numeric(self.effects.inference, FLOATS).is_number(other, module)
         yield from self._climb(parent, module, trail if integers else trail.as_float())
-        what = f"`{ast.unparse(parent)}` is computed on the host"
         small = isinstance(other, ast.Constant) and isinstance(other.value, int) and abs(other.value) < 1 << 16
+        if integers and small and isinstance(parent.op, ast.Add | ast.Sub):
+            return
+        what = f"`{ast.unparse(parent)}` is computed on the host"
+        factor = number(other)
+        moderate = factor is None or factor == 0 or 1 / _MODERATE < abs(factor) < _MODERATE
         match parent.op:
-            case ast.Add() | ast.Sub() if integers and small:
+            case ast.Mult() if floats and moderate:
                 return
-            case ast.Mult() | ast.Div() | ast.Add() if not integers or isinstance(parent.op, ast.Div):
-                yield Need("host-arithmetic", parent, module, what, rounded=True)
+            case ast.Div() if parent.left is expr and moderate and factor:
+                return
+            case ast.Div() if factor is None or parent.right is expr:
+                yield Need("host-arithmetic", parent, module, f"{what}, where a division by zero raises")
+            case ast.Add() if floats:
+                positive = needed_positive(parent, module, trail.calls, trail.entry)
+                if positive is None:
+                    what += ", and in float32 such a sum could cancel"
+                yield Need("host-arithmetic", parent, module, what, positive)
             case _:
                 yield Need("host-arithmetic", parent, module, f"{what}, and float32 or int32 would not do")
 
@@ -197,6 +243,8 @@ class Scalars:
             return
         positional = isinstance(parent, ast.Call)
         if name.startswith("jax.numpy.") and name.removeprefix("jax.numpy.") in _ELEMENTWISE and positional:
+            if trail.computed and name.removeprefix("jax.numpy.") in _STEPPED:
+                yield self._stepped(call, module)
             return
         if name in _FILLS and positional and len(call.args) > _FILLS[name] and call.args[_FILLS[name]] is expr:
             return
@@ -216,6 +264,7 @@ class Scalars:
         if name is None or not plain or len(trail.calls) >= _DEPTH or any(c is call for c, _ in trail.calls):
             yield self._unknown(call, module)
             return
+        yield from self._augmented(name, function)
         inner = trail.entered(call, module)
         for read in reads_of_parameter(function, name):
             yield from self._climb(read, function.module, inner)
@@ -261,8 +310,21 @@ class Scalars:
     def _python(self, node: ast.AST, module: SourceModule) -> Need:
         return Need("scalar-needed-as-python", node, module, f"`{_short(node)}` needs a Python value")
 
+    def _stepped(self, node: ast.AST, module: SourceModule) -> Need:
+        what = f"`{_short(node)}` takes a step where the host's arithmetic is exact and float32 is not"
+        return Need("host-arithmetic", node, module, what)
+
     def _unknown(self, node: ast.AST, module: SourceModule) -> Need:
         return Need("unresolved-callee", node, module, f"it cannot be told what `{_short(node)}` does with it")
+
+
+def takes_array(name: str, call: ast.Call, value: ast.expr) -> bool:
+    """Whether a library function takes the argument `value` as an array, traced or not: no shape, axis or count."""
+    if not name.startswith(("jax.numpy.", "jax.nn.")) or value not in call.args:
+        return False
+    last = name.rpartition(".")[2]
+    first = value is call.args[0] and last not in _BY_SHAPE
+    return first or last in _ELEMENTWISE | _JOINT
 
 
 def _short(node: ast.AST) -> str:

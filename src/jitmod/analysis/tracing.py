@@ -108,7 +108,7 @@ class EagerCode:
     def is_device_work(self, value: ast.expr) -> bool:
         """Whether a value is computed on the device, and not a Python value or a piece of one."""
         kind = self.effects.inference.kind(value, self.module)
-        if isinstance(value, ast.Name | ast.Attribute | ast.Constant | ast.Lambda):
+        if isinstance(value, ast.Name | ast.Attribute | ast.Constant | ast.Lambda) or self._changes_container(value):
             return False
         if isinstance(kind, Number | Constant | NdArray):
             return False
@@ -118,6 +118,13 @@ class EagerCode:
         return isinstance(value, ast.Call) and (kind == UNKNOWN or isinstance(kind, structures)) and (
             bool(self.heavy_calls(value)) or self._is_pure_library(value)
         )
+
+    def _changes_container(self, value: ast.expr) -> bool:
+        """`out.append(net(x))`: what is computed is the argument."""
+        match value:
+            case ast.Call(func=ast.Attribute(value=holder, attr=attr)) if attr in library.MUTATING_METHODS:
+                return isinstance(self.effects.inference.kind(holder, self.module), Record | Sequence | Mapping)
+        return False
 
     def _is_pure_library(self, call: ast.Call) -> bool:
         kind = self.effects.inference.kind(call.func, self.module)

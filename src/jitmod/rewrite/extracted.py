@@ -10,6 +10,7 @@ from jitmod.analysis.blocks import Block
 from jitmod.analysis.captures import Captures, Capturing, How
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.flow import Flow, flow_of, own_scope_only
+from jitmod.analysis.handlers import check_unseen
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.methods import MethodPlan, method_uses, plan_methods, traced_parameters
 from jitmod.analysis.shapes import growing
@@ -52,6 +53,7 @@ class Extraction:
         block = self.block
         own_scope_only(block, self.module)
         flow = flow_of(block, self.effects.inference)
+        check_unseen(block, flow, self.effects.inference)
         uses = [u for part in block.parts for u in method_uses(part, self.module, self.effects)]
         plans = plan_methods([function for _, _, function in uses], self.effects)
         receivers = {n for node, _, _ in uses for n in ast.walk(node) if isinstance(n, ast.Name)}

@@ -52,7 +52,8 @@ class Hoisting:
         captures, filtered = judged.captures, judged.filtered
         imports = Imports(self.module)
         mentioned = frozenset(n.id for p in parts for n in ast.walk(p) if isinstance(n, ast.Name))
-        lifting = Lifting(self.module, captures, imports, self.namer, filtered, mentioned)
+        bound = frozenset(self.module.scopes[inner].bindings) if inner is not None else frozenset()
+        lifting = Lifting(self.module, captures, imports, self.namer, filtered, mentioned, bound)
         jit = "equinox.filter_jit" if filtered else "jax.jit"
         self.name = self._fresh_name(inner)
         inside = [*lifting.edits(), *self._constant_edits(lifting)]

@@ -21,7 +21,10 @@ from jitmod.source.project import SourceModule
 
 @dataclass(eq=False)
 class Lifting:
-    """Names and texts that a lifted function and its calls share. `filtered`: it is compiled by `eqx.filter_jit`."""
+    """Names and texts that a lifted function and its calls share. `filtered`: it is compiled by `eqx.filter_jit`.
+
+    `mentioned`: every name in the moved code; `bound`: those that the lifted function itself binds.
+    """
 
     module: SourceModule
     captures: Captures
@@ -29,6 +32,7 @@ class Lifting:
     namer: Namer
     filtered: bool
     mentioned: frozenset[str]
+    bound: frozenset[str] = frozenset()
     names: dict[str, str] = field(default_factory=dict)  # by path: what the moved code calls it
     constants: dict[str, str] = field(default_factory=dict)  # by local name: the module-level constant
 
@@ -43,13 +47,13 @@ class Lifting:
         return self.module.document
 
     def _parameter_name(self, capture: Capture) -> str:
-        if capture.path.isidentifier():
+        if capture.path.isidentifier() and capture.path not in self.bound:
             return capture.path
         wish = capture.path.rpartition(".")[2].strip("_") or "value"
         if not capture.path.replace(".", "_").isidentifier():  # an item: `frames[t]`
             wish = singular(ast.unparse(capture.reads[0]).partition("[")[0].rpartition(".")[2])
         wish = wish.lower() if wish.isupper() else wish
-        taken = self.mentioned | set(self.names.values()) | {c.path for c in self.captures.values}
+        taken = self.mentioned | self.bound | set(self.names.values()) | {c.path for c in self.captures.values}
         name, number = wish, 1
         while name in taken or name in self.imports.module.scope.bindings:
             number += 1

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from jitmod.trial import descendants
 from jitmod.trial.environment import child_environment
 from jitmod.trial.scratch import is_full, no_room, scratch
 
@@ -20,6 +21,7 @@ _CHILD = Path(__file__).parent / "child"
 _GRACE = 3.0  # seconds between the child's own deadline and its end by force
 _TAIL = 8000
 _SHOWN = 600
+_SHORT = 60  # characters: the names of sockets, which Python makes in the temporary folder, have 104 at most
 _FULL = f"[Errno {errno.ENOSPC}]"  # as exceptions of the project say it
 _FATAL = re.compile(r"Fatal Python error|Timeout \(")
 
@@ -42,7 +44,7 @@ def run_child(
 ) -> dict[str, Any]:
     """Run one role of a trial and return its evidence; `failure` in it says how the child ended, if not well.
 
-    The child has its own process group, which is ended with it, and a folder of its own for what it prints. Raises
+    The child has its own process group, which is ended with all that it started, and a folder of its own for what it prints. Raises
     `ScratchError` where that could not hold what the child wrote: then nothing was learnt about any patch.
     """
     with scratch() as own:
@@ -58,12 +60,15 @@ def run_child(
             command = [*start, str(request_file), str(descriptor)]
             try:
                 child = subprocess.Popen(
-                    command, cwd=folder, env=child_environment(environ), stdin=subprocess.DEVNULL, stdout=output,
+                    command, cwd=folder, env=child_environment(environ) | _private(own), stdin=subprocess.DEVNULL, stdout=output,
                     stderr=output, pass_fds=(descriptor,), start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
                 return {"failure": {"how": f"cannot start {python}: {error.strerror}", "stage": "starting", "tail": ""}}
-            ended = _wait(child, seconds + _GRACE)
+            try:
+                ended = _wait(child, seconds + _GRACE)
+            finally:
+                descendants.end(own)
             found = _read(evidence)
             done = found.pop("done", False)
             if is_full(own) and (not done or _FULL in json.dumps(found)):
@@ -72,6 +77,14 @@ def run_child(
                 how = ended or f"ended early with exit status {child.returncode}"
                 found["failure"] = {"how": how, "stage": found.get("stage", "starting"), "tail": _tail(output)}
             return found
+
+
+def _private(own: Path) -> dict[str, str]:
+    """Temporary files of the project go with the scratch folder, and its processes can be found by it."""
+    temporary = own / "t"
+    temporary.mkdir()
+    known = {descendants.MARK: str(own)}
+    return known | ({"TMPDIR": str(temporary)} if len(str(own)) <= _SHORT else {})
 
 
 def _wait(child: subprocess.Popen[bytes], seconds: float) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jitmod.source.config import ConfigError
+from jitmod.trial import descendants
 
 _NAME = re.compile(r"jitmod-run-(\d+)-")
 _LEAST = 1 << 20  # bytes: less is nothing
@@ -51,6 +52,7 @@ def remove_stale(parent: Path) -> None:
         named = _NAME.match(entry.name)
         with contextlib.suppress(OSError):
             if named and not entry.is_symlink() and entry.stat().st_uid == os.getuid() and not _runs(int(named[1])):
+                descendants.end(entry.resolve())
                 shutil.rmtree(entry, ignore_errors=True)
 
 

@@ -44,7 +44,14 @@ class Bench:
 
     @property
     def baseline(self) -> Overlay:
-        return dict(self.job["baseline"])
+        """With the script or test that is run, where it is as new as the change: both arms run the same."""
+        overlay = dict(self.job["baseline"])
+        path = targets.program_file(self.job["workload"]["run"])
+        if path is not None and self._tree(overlay).source(path) is None:
+            added = self._tree(self.job["candidates"][0]["files"]).source(path)
+            text = added if added is not None else Tree(self.place.user_root, self.place.user_root, {}).source(path)
+            overlay |= {} if text is None else {path: _text(text)}
+        return overlay
 
     def candidate(self, number: int) -> Overlay:
         return {**self.baseline, **self.job["candidates"][number]["files"]}

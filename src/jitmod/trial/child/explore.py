@@ -13,7 +13,7 @@ from .channel import Channel
 from .hosts import Arm, Host
 from .memory import is_memory
 from .parity import Judged, Reference, new_warning, slack
-from .program import Observation, WorkloadError, describe
+from .program import REFUSED, Observation, WorkloadError, describe
 from .served import BASELINE, Opening, Seen
 from .tuning import tune
 
@@ -74,7 +74,7 @@ def _first_calls(host: Host, channel: Channel) -> tuple[Observation, ...]:
                                        "trips": seen.trips.get(mark) if mark else None})  # fmt: skip
     raised = next((o.error for o in first if o.error), None)
     if raised:
-        raise _problem(channel, "unproven", f"the workload raises in the baseline: {_said(raised)}")
+        raise _problem(channel, "unproven", _raises(raised))
     channel.put("wall_share", share)
     if not ran and (seen.placed or with_site):
         raise Stop
@@ -265,6 +265,12 @@ def _problem(channel: Channel, status: str, why: str) -> Stop:
     return Stop()
 
 
+def _raises(error: dict[str, str]) -> str:
+    return _said(error) if error["type"] == REFUSED else f"the workload raises in the baseline: {_said(error)}"
+
+
 def _said(error: dict[str, str]) -> str:
+    if error["type"] == REFUSED:
+        return error["text"]
     at = f" ({error['at']})" if error["at"] else ""
     return f"{error['type']}: {error['text']}{at}"

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import hashlib
 import io
 import os
 import shutil
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from . import guard
 from .snapshot import Entry, snapshot
+from .writes import Write
 
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_CHANGES = {"os.rename": (0, 1), "os.remove": (0,), "os.mkdir": (0,), "os.rmdir": (0,), "os.truncate": (0,),
-            "os.symlink": (1,), "os.link": (1,), "shutil.rmtree": (0,)}  # fmt: skip
-_MAX_LINES = 5000
 _FOREIGN = tuple(os.path.realpath(p) + os.sep for p in (sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()))
 
 
 @dataclass
 class _Watch:
-    """The scratch folders that exist, and the paths that the recorded call has touched, if one is recorded."""
+    """The scratch folders that exist, the files that were ever opened for writing in them, and the paths that the
+    recorded call has touched, if one is recorded."""
 
     scratches: list[str] = field(default_factory=list)
+    opened: set[str] = field(default_factory=set)
     touched: set[str] | None = None
-    installed: bool = False
-    busy: bool = False  # what we do here is not the program's doing
+    listens: bool = False
 
 
 _watch = _Watch()
@@ -38,9 +40,9 @@ _watch = _Watch()
 
 def scratch(user_root: str, parent: str) -> str:
     """A new folder in `parent` with a link to every entry of `user_root`; links are replaced before writing."""
-    if not _watch.installed:
-        sys.addaudithook(_audit)
-        _watch.installed = True
+    if not _watch.listens:
+        guard.listen(_touch)
+        _watch.listens = True
     folder = os.path.join(parent, f"cwd{len(_watch.scratches)}", os.path.basename(user_root) or "root")
     os.makedirs(folder)
     for entry in os.scandir(user_root):
@@ -53,19 +55,51 @@ def scratch(user_root: str, parent: str) -> str:
 def written(folder: str) -> Iterator[dict[str, Any]]:
     """Fills the dictionary, when the block ends, with what it wrote: text by lines, arrays, or what kind it is."""
     found: dict[str, Any] = {}
+    before = {path: _stamp(path) for path in _flushed(folder)}
     _watch.touched = set()
     try:
         yield found
     finally:
         touched, _watch.touched = _watch.touched, None
-        for path in sorted(touched):
+        later = {path for path in _flushed(folder) if _stamp(path) != before.get(path)}  # by files that were open
+        for path in sorted(touched | (later & before.keys())):
             name = os.path.relpath(path, folder) if path.startswith(folder + os.sep) else path
             found[name] = _contents(path)
 
 
+def _flushed(folder: str) -> list[str]:
+    """The files in `folder` that were ever opened for writing; what their buffers hold is written out."""
+    paths = [path for path in _watch.opened if path.startswith(folder + os.sep)]
+    if not paths:
+        return []
+    for item in gc.get_objects():
+        if issubclass(type(item), io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom):
+            with contextlib.suppress(Exception):  # closed, detached, or read-only
+                if os.path.realpath(os.fsdecode(item.name)) in paths or os.path.abspath(item.name) in paths:
+                    item.flush()
+    return paths
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+class Binary(str):
+    """The digest of a file that is neither text nor arrays. Where two runs of the baseline differ, it says nothing."""
+
+    __slots__ = ()
+
+
 def entries(files: dict[str, Any], name: str) -> list[Entry]:
     """The arrays of a file; text is compared as text is."""
-    return snapshot(files[name], f"file {name}") if not is_text(files[name]) else []
+    contents = files[name]
+    if isinstance(contents, Binary):
+        return snapshot(f"binary, SHA-256 {contents}", f"file {name}")
+    return snapshot(contents, f"file {name}") if not is_text(contents) else []
 
 
 def lines(files: dict[str, Any], name: str) -> list[tuple[str, str]]:
@@ -90,8 +124,8 @@ def _contents(path: str) -> Any:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return "binary"
-    return text.splitlines()[:_MAX_LINES] if "\0" not in text else "binary"
+        text = "\0"
+    return text.splitlines() if "\0" not in text else Binary(hashlib.sha256(data).hexdigest())
 
 
 def _arrays(data: bytes) -> Any:
@@ -110,32 +144,16 @@ def _arrays(data: bytes) -> Any:
         return None
 
 
-def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    """Python calls this before it opens or changes a file."""
-    if event == "open":
-        path, mode, flags = (*arguments, None, None)[:3]
-        writes = any(c in mode for c in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITES)
-        if writes and isinstance(path, str | bytes | os.PathLike):
-            keeps = not (isinstance(mode, str) and ("w" in mode or "x" in mode)) and not (flags or 0) & os.O_TRUNC
-            _touch(os.fsdecode(path), keeps)
-    elif event in _CHANGES:
-        for position in _CHANGES[event]:
-            if isinstance(arguments[position], str | bytes | os.PathLike):
-                _touch(os.fsdecode(arguments[position]), keeps=True)
-
-
-def _touch(path: str, keeps: bool) -> None:
-    path = os.path.normpath(os.path.join(os.getcwd(), path))
-    if _watch.busy or path.startswith(("/dev/", "/proc/", "/sys/", *_FOREIGN)) or "__pycache__" in path:
+def _touch(write: Write) -> None:
+    """Before a file is written."""
+    path = os.path.normpath(write.path)
+    if path.startswith(("/dev/", "/proc/", "/sys/", *_FOREIGN)) or "__pycache__" in path.split(os.sep):
         return
-    _watch.busy = True
-    try:
-        for folder in _watch.scratches:
-            if path.startswith(folder + os.sep):
-                _own(folder, path, keeps)
-    finally:
-        _watch.busy = False
-    if _watch.touched is not None:
+    inside = [folder for folder in _watch.scratches if path.startswith(folder + os.sep)]
+    for folder in inside:
+        _own(folder, path, write.keeps)
+        _watch.opened.add(path)
+    if _watch.touched is not None and (inside or not path.startswith(tempfile.gettempdir() + os.sep)):
         _watch.touched.add(path)
 
 

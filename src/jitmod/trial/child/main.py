@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import orphans
+from . import guard, orphans
 from .channel import Channel
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def main(request_file: str, descriptor: int) -> None:
     """Never returns: the process ends here, whatever threads the workload left behind."""
     request = json.loads(Path(request_file).read_text(encoding="utf-8"))
     orphans.end_with_parent()
+    guard.protect(request["user_root"], request["scratch"])
     deadline = time.monotonic() + request["seconds"]
     status = 1
     try:

@@ -13,12 +13,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import files, module_state, replay, targets, tests
+from . import files, guard, module_state, replay, targets, tests
 from .capture import Router, shown
 from .snapshot import Entry, arrays, snapshot
 from .world import World
 
 Lines = list[tuple[str, str]]
+REFUSED = "refused"  # in the place of an exception's type: what the trial does not let the workload do
 
 
 class WorkloadError(Exception):
@@ -85,7 +86,7 @@ class Program:
         try:
             arguments = self.arguments(rep) if given is None else given
         except (Exception, SystemExit) as error:
-            return Observation(error=describe(error))
+            return Observation(error=_refused() or describe(error))
         before = snapshot(arguments, "arguments")
         known = module_state.state(self.world.modules)
         try:
@@ -101,7 +102,10 @@ class Program:
                 metric = float(self._metric(output)) if self._metric is not None else None
             changed = module_state.changed(known, self.world.modules)
         except (Exception, SystemExit) as error:
-            return Observation(error=describe(error))
+            return Observation(error=_refused() or describe(error))
+        refused = _refused()
+        if refused is not None:
+            return Observation(error=refused)
         return Observation(
             noted, after, seen.lines, frozenset(seen.library_warnings), not _identical(before, after), metric,
             globals=changed, known=frozenset(known), files=written, seconds=seconds,
@@ -118,10 +122,18 @@ class Program:
         np.random.seed((self._seed + rep) % 2**32)
 
 
+def _refused() -> dict[str, str] | None:
+    """A write that was not allowed to happen; the program may have gone on without it."""
+    why = guard.take_refused()
+    return None if why is None else {"type": REFUSED, "text": why, "at": ""}
+
+
 def describe(error: BaseException) -> dict[str, str]:
     """An exception as data: its type by name, because two worlds have two classes of it."""
     if isinstance(error, Elsewhere):
         return error.description
+    if isinstance(error, guard.Refused):
+        return {"type": REFUSED, "text": str(error), "at": ""}
     kind = type(error)
     where = traceback.extract_tb(error.__traceback__)
     place = f"{where[-1].filename}:{where[-1].lineno}" if where else ""

@@ -31,6 +31,12 @@ def bind(world: World, target: str, names: tuple[str, ...]) -> Bound | None:
     return tests.bind(world, place, rest) if rest else (_script(world, place, names), tuple)
 
 
+def program_file(target: str) -> str | None:
+    """The file of a script or a test; None where a function is named."""
+    file, suffix, rest = target.partition(".py")
+    return file + suffix if not rest or rest.startswith("::") else None
+
+
 def is_test(target: str) -> bool:
     return ".py::" in target
 

@@ -1,0 +1,115 @@
+"""Who could see how far a block came when an exception ended it: handlers, `finally`, managers that swallow errors.
+
+One compiled function binds everything or nothing: names and attributes that an exception half-way would have left bound
+keep their old values.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from jitmod.analysis.blocks import Block
+from jitmod.analysis.flow import Flow
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.values import Instance, Routine
+from jitmod.source.project import Class, Function, SourceModule
+
+_CATCHING = frozenset({"suppress", "raises", "assertRaises", "assertRaisesRegex", "warns", "catch_warnings"})
+_SURE = frozenset({"equinox.apply_updates", "optax.apply_updates"})  # fits what `update` has just taken
+
+
+def check_unseen(block: Block, flow: Flow, infer: Inference) -> None:
+    """Raises `Unplannable` where code that runs after an exception in the block could see what it had bound."""
+    partial = _partial(block, infer)
+    if not partial & set(flow.bound):
+        return
+    for guard, body in _guards(block.anchor, block.module):
+        seen = _seen(guard, body, block.module, infer)
+        names = None if seen is None else seen & {path.partition(".")[0] for path in partial}
+        if names is None or names:
+            _refuse(block, guard, block.module)
+    attributes = [path for path in partial if "." in path]
+    if attributes:
+        _check_callers(block, block.function, infer)
+
+
+def _partial(block: Block, infer: Inference) -> set[str]:
+    """The paths that are bound when a later part of the block raises."""
+    found: set[str] = set()
+    waiting: set[str] = set()
+    for part in block.parts:
+        value = getattr(part, "value", None) if isinstance(part, ast.stmt) else part
+        if value is not None and _may_raise(value, block.module, infer):
+            found |= waiting
+        if isinstance(part, ast.stmt):
+            waiting |= {ast.unparse(n) for n in ast.walk(part)
+                        if isinstance(n, ast.Name | ast.Attribute) and isinstance(n.ctx, ast.Store)}  # fmt: skip
+    return found
+
+
+def _may_raise(value: ast.AST, module: SourceModule, infer: Inference) -> bool:
+    for node in ast.walk(value):
+        if isinstance(node, ast.BinOp | ast.Compare | ast.Subscript):
+            return True
+        if isinstance(node, ast.Call) and infer.dotted(node.func, module) not in _SURE:
+            return True
+    return False
+
+
+def _guards(node: ast.AST, module: SourceModule) -> Iterator[tuple[ast.Try | ast.With, ast.AST]]:
+    """The `try` and `with` statements around a node in the same function, with the part that holds the node."""
+    inner = node
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.Try | ast.With) and inner in parent.body:
+            yield parent, inner
+        if parent in module.scopes:
+            return
+        inner = parent
+
+
+def _seen(guard: ast.Try | ast.With, body: ast.AST, module: SourceModule, infer: Inference) -> set[str] | None:
+    """The names that may be read after an exception in the body; None where the function goes on."""
+    if isinstance(guard, ast.With):
+        return None if any(_may_swallow(item.context_expr, module, infer) for item in guard.items) else set()
+    if guard.handlers:
+        return None
+    return {n.id for s in guard.finalbody for n in ast.walk(s) if isinstance(n, ast.Name)}
+
+
+def _may_swallow(manager: ast.expr, module: SourceModule, infer: Inference) -> bool:
+    func = manager.func if isinstance(manager, ast.Call) else manager
+    if getattr(func, "attr", getattr(func, "id", "")) in _CATCHING:
+        return True
+    kind = infer.kind(func, module)
+    if isinstance(kind, Routine) and isinstance(kind.target, Function):
+        return any(isinstance(n, ast.Try) and n.handlers for n in ast.walk(kind.target.node))
+    made = infer.kind(manager, module)
+    if isinstance(made, Instance) and isinstance(made.cls, Class):
+        leave = infer.classes.method(made.cls, "__exit__")
+        returns = [n.value for n in ast.walk(leave.node) if isinstance(n, ast.Return)] if leave else []
+        return any(r is not None and not (isinstance(r, ast.Constant) and not r.value) for r in returns)
+    return False
+
+
+def _check_callers(block: Block, function: Function, infer: Inference) -> None:
+    """An object outlives the call: any handler around a call, however far up, could look at it."""
+    todo, done = [function], {function}
+    while todo:
+        current = todo.pop()
+        for module, call in infer.project.calls.get(current.name.rpartition(".")[2], ()):
+            for guard, body in _guards(call, module):
+                seen = _seen(guard, body, module, infer)
+                if seen is None or seen:
+                    _refuse(block, guard, module)
+            caller = module.functions.get(module.scope_of(call).node)
+            if caller is not None and caller not in done:
+                done.add(caller)
+                todo.append(caller)
+
+
+def _refuse(block: Block, guard: ast.AST, module: SourceModule) -> None:
+    where = f"{module.document.path}:{getattr(guard, 'lineno', 0)}"
+    message = f"after an exception half-way the code at {where} could see which values were assigned before it"
+    raise Unplannable("exception-order", block.anchor, message)
