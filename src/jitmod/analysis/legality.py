@@ -15,7 +15,7 @@ from jitmod.analysis.liveness import live_after
 from jitmod.analysis.loops import COLLECTING, Loop, Stream, Unplannable
 from jitmod.analysis.reads import may_be_alias
 from jitmod.analysis.ssa import Body, Node, Value
-from jitmod.analysis.values import Array, Instance, Record, Routine
+from jitmod.analysis.values import UNKNOWN, Array, Instance, Record, Routine
 from jitmod.source.project import Class
 from jitmod.source.scopes import Scope
 
@@ -172,8 +172,9 @@ def _may_call_anything(node: Node, loop: Loop, infer: Inference) -> bool:
     for call in ast.walk(node.root) if node.root is not None else ():
         if isinstance(call, ast.Call):
             kind = infer.kind(call.func, loop.module)
-            on_container = isinstance(call.func, ast.Attribute) and call.func.attr in library.MUTATING_METHODS
-            if not on_container and not (isinstance(kind, Routine) and isinstance(kind.target, str)):
+            of_container = isinstance(call.func, ast.Attribute) and call.func.attr in library.MUTATING_METHODS
+            of_library = isinstance(kind, Routine) and isinstance(kind.target, str)
+            if not of_library and not (of_container and kind == UNKNOWN):
                 return True
     return False
 
