@@ -56,6 +56,9 @@ from jitmod.source.signatures import argument, is_static
 
 _HEAD = "import equinox as eqx\nimport jax\nimport jax.numpy as jnp\n\n\n"
 _STEP = _HEAD + "@eqx.filter_jit\ndef step(x, t):\n    return x * t\n\n\n"
+_OF_A_TRACE = ("host-effect", "rebound-global", "late-binding", "mutable-self", "unresolved-callee")
+# effects of running the compiled function, however often it is traced
+_AT_RUN_TIME = ("`jax.debug.", "`jax.pure_callback`", "`jax.experimental.io_callback`", "`eqx.error_if`")
 _GUARDED = Assumption("scalar-guard", "what the call compares with zero is one Python number, and no array of several")
 
 
@@ -301,7 +304,8 @@ def _lasting(function: Function, effects: Effects) -> Iterator[Hazard]:
     """What each trace of a compiled function does or reads anew: fewer traces would show."""
     hazards = effects.of_function(function)
     for found in lasting_hazards(hazards, Captures((), (), (), ()), [function.node], function.module):
-        if found.reason in ("host-effect", "rebound-global", "late-binding", "mutable-self", "unresolved-callee"):
+        runs = found.reason == "host-effect" and found.what.startswith(_AT_RUN_TIME)
+        if found.reason in _OF_A_TRACE and not runs:
             yield found
 
 

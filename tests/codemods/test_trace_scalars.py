@@ -11,21 +11,14 @@ from jitmod.model import Patch, Refusal
 DATA = "X = jnp.linspace(0.1, 2.0, 6)\n\n"
 
 TRACED = {
-    "sums of numbers that are never negative": """
+    "it prints whenever it runs": """
         @eqx.filter_jit
-        def step(x, t, dt):
-            h = dt / 2
-            return x + (t + h)
-
-        def run(x, rep: int):
-            t = 0.5
-            for i in range(3):
-                x = step(x, t, 0.25 * (i + 1))
-                t += 0.25 * (i + 1)
-            return x, t
+        def step(x, t):
+            jax.debug.callback(lambda v: None, x.sum())
+            return x * t
 
         def workload(rep: int):
-            return run(X, rep)
+            return [step(X, 0.5 * i + rep) for i in range(3)]
         """,
     "a number that a loop hands to itself": """
         def bump(t):
@@ -291,6 +284,34 @@ def test_sums_of_unknown_signs_are_guarded() -> None:
     assert [a.code for a in finding.assumptions] == ["scalar-guard"]
 
 
+SUMMED = """
+        @eqx.filter_jit
+        def step(x, t, dt):
+            h = dt / 2
+            return x + (t + h)
+
+        def run(x, rep: int):
+            t = 0.5
+            for i in range(3):
+                x = step(x, t, 0.25 * (i + 1))
+                t += 0.25 * (i + 1)
+            return x, t
+
+        def workload(rep: int):
+            return run(X, rep)
+        """
+
+
+def test_sums_of_numbers_that_are_never_negative_need_no_guard() -> None:
+    before = program(DATA + SUMMED.replace("\n        ", "\n"))
+    (finding,) = findings(TraceScalars(), before)
+    assert isinstance(finding, Patch) and finding.assumptions == ()
+    after = rewritten(TraceScalars(), before)
+    assert " if " not in after
+    expected, got = assert_equivalent(before, after)
+    assert got.compilations[0] < expected.compilations[0]
+
+
 CANCELLING = """
         @eqx.filter_jit
         def step(x, t, o):
@@ -299,7 +320,8 @@ CANCELLING = """
         def workload(rep: int):
             out = []
             for i in range(3):
-                t, o = 1e7 + 0.01 * i, (1 - 2 * rep) * (1e7 - 0.005 * i)
+                t = 1e7 + 0.01 * i
+                o = (1 - 2 * rep) * (1e7 - 0.005 * i)
                 out.append(step(X, t, o))
             return out
         """
@@ -308,8 +330,29 @@ CANCELLING = """
 def test_where_a_sum_cancels_the_numbers_stay_as_they_are() -> None:
     before = program(DATA + CANCELLING.replace("\n        ", "\n"))
     after = rewritten(TraceScalars(), before)
-    assert "if min(o, t) >= 0 else step(X, t, o)" in after
+    assert "if o >= 0 else step(X, t, o)" in after
     assert_equivalent(before, after)
+
+
+def test_a_property_is_not_read_twice() -> None:
+    body = """
+        class Clock:
+            def __init__(self):
+                self.ticks = 0
+
+            @property
+            def time(self):
+                self.ticks += 1
+                return 0.5 * self.ticks
+
+        @eqx.filter_jit
+        def step(x, t):
+            return x + (t + 0.5)
+
+        def run(x: jax.Array, clock: Clock):
+            return [step(x, clock.time + i) for i in range(3)]
+        """
+    assert reasons(TraceScalars(), program(body)) == ["host-arithmetic"]
 
 
 def test_products_of_what_may_be_integers_are_not_traced() -> None:

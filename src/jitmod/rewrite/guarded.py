@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.scalars import Need
 from jitmod.analysis.signs import Signs, number
+from jitmod.analysis.values import Instance
 from jitmod.model import Edit
 from jitmod.rewrite.spliced import text_with
 from jitmod.rewrite.text import is_exact
-from jitmod.source.project import Function, SourceModule
+from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument
 
 
@@ -30,8 +31,18 @@ def compared(
         literal = number(value) is not None or value not in [*call.args, *[k.value for k in call.keywords]]
         if literal or not all(isinstance(n, simple) for n in ast.walk(value)):
             return None
+        if not all(_is_plain(n, module, infer) for n in ast.walk(value) if isinstance(n, ast.Attribute)):
+            return None
         texts.append(module.document.text(value))
     return texts if need.positive is not None else None
+
+
+def _is_plain(node: ast.Attribute, module: SourceModule, infer: Inference) -> bool:
+    """Whether reading an attribute runs no code, so that it may be read twice."""
+    holder = infer.kind(node.value, module)
+    if not isinstance(holder, Instance) or not isinstance(holder.cls, Class):
+        return False
+    return all(infer.classes.method(holder.cls, n) is None for n in (node.attr, "__getattr__", "__getattribute__"))
 
 
 def guarded(call: ast.Call, guard: Sequence[str], wrapped: Sequence[Edit], module: SourceModule) -> list[Edit] | None:
