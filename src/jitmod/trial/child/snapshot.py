@@ -5,16 +5,22 @@ Two worlds have two classes of every name, so `isinstance`, tree definitions and
 
 from __future__ import annotations
 
-import dataclasses
-import functools
+import contextlib
+import hashlib
 import types
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from . import parts
+
+_EXPANDED = 20_000  # entries, after which an object that was seen is not looked into once more
+_LONG = 2_000  # characters of a path
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 @dataclass(frozen=True)
@@ -36,96 +42,188 @@ class Entry:
 
 def snapshot(value: Any, path: str = "output") -> list[Entry]:
     """Everything reachable from `value`, in an order that does not depend on the world."""
-    return list(_walk(value, path, ()))
+    walk = _Walk()
+    return list(walk.entries(value, path))
 
 
 def arrays(value: Any) -> list[jax.Array]:
     """The jax arrays inside `value`, also those inside objects that jax takes for leaves."""
     found: list[jax.Array] = []
-    for leaf in jax.tree_util.tree_leaves(value):
-        if isinstance(leaf, jax.Array):
-            found.append(leaf)
-        elif hasattr(leaf, "__dict__") and not isinstance(leaf, type | types.FunctionType | types.ModuleType):
-            found += [a for a in vars(leaf).values() if isinstance(a, jax.Array)]
+    seen: set[int] = set()
+    kept: list[Any] = []  # what an object makes anew when it is asked; kept alive, so that its id stays its own
+    stack = [value]
+    while stack:
+        try:
+            leaves = jax.tree_util.tree_leaves(stack.pop())
+        except (TypeError, ValueError):  # keys that cannot be sorted
+            continue
+        for leaf in leaves:
+            if isinstance(leaf, jax.Array):
+                found.append(leaf)
+            elif type(leaf) not in _PLAIN and id(leaf) not in seen:
+                seen.add(id(leaf))
+                with contextlib.suppress(Exception):  # a class that answers in its own way, and not well
+                    inner = [item for _, item in _opened(leaf) or ()] if not _is_closed(leaf) else []
+                    kept.append((leaf, inner))
+                    stack += inner
     return found
+
+
+def _is_closed(value: Any) -> bool:
+    return _is_function(value) or isinstance(value, np.generic) or (
+        isinstance(value, np.ndarray) and value.dtype != object
+    )
+
+
+@dataclass
+class _Walk:
+    """What was met so far: by its id, where; kept alive meanwhile, so that an id stays one object's."""
+
+    seen: dict[int, str] = field(default_factory=dict)
+    kept: list[Any] = field(default_factory=list)
+    above: set[int] = field(default_factory=set)
+    number: int = 0
+
+    def entries(self, value: Any, path: str) -> Iterator[Entry]:
+        """Depth first, without recursion: linked lists are long."""
+        stack: list[tuple[Iterator[tuple[str, Any]], str, int]] = [(iter([("", value)]), path, 0)]
+        while stack:
+            siblings, above, owner = stack[-1]
+            step = next(siblings, None)
+            if step is None:
+                self.above.discard(owner)
+                stack.pop()
+                continue
+            place = above + step[0]
+            self.number += 1
+            if len(place) > _LONG:
+                place = f"{place[: _LONG // 4]}...#{self.number}"
+            entry, inner = self._entry(step[1], place)
+            yield entry
+            if inner is not None:
+                self.above.add(id(step[1]))
+                stack.append((iter(inner), place, id(step[1])))
+
+    def _entry(self, value: Any, path: str) -> tuple[Entry, list[tuple[str, Any]] | None]:
+        known = self.seen.get(id(value))
+        if known is not None and (id(value) in self.above or self.number > _EXPANDED):
+            return Entry(path, "cycle" if id(value) in self.above else "shared", "", data=known), None
+        try:
+            entry = _leaf(value, path)
+            inner = None if entry is not None and entry.kind != "callable" else _opened(value)
+        except Exception:  # a class that answers in its own way, and not well
+            return Entry(path, "opaque", _name(type(value))), None
+        if inner is not None:
+            self.seen.setdefault(id(value), path)
+            self.kept.append((value, inner))
+        if entry is None:
+            kind = "opaque" if inner is None else "container"
+            entry = Entry(path, kind, _name(type(value)), data=None if inner is None else parts.count(value))
+        return entry, inner
 
 
 def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
-def _walk(value: Any, path: str, above: tuple[int, ...]) -> Iterator[Entry]:
-    if id(value) in above:
-        yield Entry(path, "cycle", "")
-        return
-    name = _name(type(value))
-    match value:
-        case None | bool() | int() | float() | complex() | str() | bytes() if type(value).__module__ == "builtins":
-            yield Entry(path, "python", name, data=value)
-        case jax.Array():
-            yield _jax_array(value, path)
-        case np.generic():
-            yield Entry(path, "numpy scalar", name, str(value.dtype), data=np.asarray(value))
-        case np.ndarray() if value.dtype == object:
-            yield Entry(path, "numpy array", name, "object", value.shape)
-            yield from _children(((f"[{i}]", item) for i, item in enumerate(value.ravel())), path, (*above, id(value)))
-        case np.ndarray():
-            yield Entry(path, "numpy array", name, str(value.dtype), value.shape, data=np.array(value, copy=True))
-        case type() | types.FunctionType() | types.BuiltinFunctionType() | types.MethodType() | types.ModuleType():
-            where = getattr(value, "__module__", "")
-            yield Entry(path, "callable", name, data=f"{where}.{getattr(value, '__qualname__', value.__name__)}")
-        case _ if callable(value) and type(value).__module__.partition(".")[0] in {"jax", "jaxlib", "functools"} and (
-            hasattr(value, "__wrapped__")
-        ):  # a compiled or cached function is a function
-            where = getattr(value, "__module__", "")
-            yield Entry(path, "callable", "function", data=f"{where}.{getattr(value, '__qualname__', '')}")
-        case _:
-            yield from _container(value, name, path, (*above, id(value)))
-
-
-def _container(value: Any, name: str, path: str, above: tuple[int, ...]) -> Iterator[Entry]:
-    parts: Iterator[tuple[str, Any]] | None
-    count: Any = None
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        parts, count = ((f".{f}", item) for f, item in zip(value._fields, value, strict=True)), len(value)
-    elif isinstance(value, list | tuple):
-        parts, count = ((f"[{i}]", item) for i, item in enumerate(value)), len(value)
-    elif isinstance(value, Mapping):
-        keys = sorted(value, key=repr)
-        parts, count = ((f"[{key!r}]", value[key]) for key in keys), len(value)
-    elif isinstance(value, set | frozenset):
-        parts, count = ((f"{{{i}}}", item) for i, item in enumerate(sorted(value, key=repr))), len(value)
-    elif isinstance(value, functools.partial):
-        parts = iter([(".func", value.func), (".args", value.args), (".keywords", value.keywords)])
-    elif dataclasses.is_dataclass(value):
-        names = [f.name for f in dataclasses.fields(value) if hasattr(value, f.name)]  # static fields as well
-        parts = ((f".{n}", getattr(value, n)) for n in names)
-    else:
-        parts = _registered(value) or _attributes(value)
-    if parts is None:
-        yield Entry(path, "opaque", name)
-        return
-    yield Entry(path, "container", name, data=count)
-    yield from _children(parts, path, above)
-
-
-def _children(parts: Iterator[tuple[str, Any]], path: str, above: tuple[int, ...]) -> Iterator[Entry]:
-    for suffix, item in parts:
-        yield from _walk(item, path + suffix, above)
-
-
-def _registered(value: Any) -> Iterator[tuple[str, Any]] | None:
-    """The children of a class that is registered as a pytree node."""
-    children, _ = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
-    if len(children) == 1 and children[0][1] is value:
+def _leaf(value: Any, path: str) -> Entry | None:
+    """The entry of a value that is compared as a whole; a function has parts besides."""
+    kind, name = type(value), _name(type(value))
+    if kind in _PLAIN:
+        return Entry(path, "python", name, data=value)
+    if isinstance(value, jax.Array):
+        return _jax_array(value, path)
+    if isinstance(value, np.generic) and value.dtype.names is None:
+        return Entry(path, "numpy scalar", name, str(value.dtype), data=np.asarray(value))
+    if isinstance(value, np.ma.MaskedArray):
         return None
-    return ((jax.tree_util.keystr(keys), child) for keys, child in children)
+    if isinstance(value, np.ndarray) and value.dtype != object and value.dtype.names in (None, ("float0",)):
+        return Entry(path, "numpy array", name, str(value.dtype), value.shape, data=np.array(value, copy=True))
+    if _is_function(value):
+        inner = getattr(value, "__wrapped__", value)  # a compiled or cached function is a function
+        where, label = getattr(value, "__module__", ""), getattr(value, "__qualname__", None)
+        label = label or getattr(value, "__name__", "")
+        kind_name = name if inner is value else "function"
+        return Entry(path, "callable", kind_name, data=f"{where}.{label}")
+    if isinstance(value, Code):
+        return Entry(path, "code", name, data=value.digest)
+    text = parts.leaf(value)
+    return None if text is None else Entry(path, "python", name, data=text)
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]] | None:
-    if not hasattr(value, "__dict__"):
+def _is_function(value: Any) -> bool:
+    if isinstance(value, parts.CODE):
+        return True
+    library = type(value).__module__.partition(".")[0] in {"jax", "jaxlib", "functools"}
+    return library and callable(value) and hasattr(value, "__wrapped__")
+
+
+def _opened(value: Any) -> list[tuple[str, Any]] | None:
+    """The parts of a value, sets in an order of their contents."""
+    if isinstance(value, parts.CODE) or _is_function(value):
+        return _closure(value)
+    if isinstance(value, set | frozenset):
+        return [(f"{{{i}}}", item) for i, item in enumerate(sorted(value, key=_sorting))] + [
+            (f".{name}", item) for name, item in sorted(parts.attributes(value).items())
+        ]
+    if isinstance(value, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(value)  # type: ignore[no-untyped-call]
+        return [(".data", np.where(mask, np.zeros((), value.dtype), value.data)), (".mask", mask)]
+    if isinstance(value, np.ndarray | np.void) and value.dtype.names is not None:
+        return [(f"[{field!r}]", value[field]) for field in value.dtype.names]
+    if isinstance(value, np.ndarray):
+        return [(".shape", value.shape), *((f"[{i}]", item) for i, item in enumerate(value.ravel()))]
+    found = parts.parts(value)
+    return None if found is None else list(found)
+
+
+def _sorting(value: Any) -> str:
+    text = repr(value)
+    if parts.is_plain(text):
+        return text
+    return repr([(e.kind, e.type, e.dtype, e.data) for e in snapshot(value)])
+
+
+def _closure(value: Any) -> list[tuple[str, Any]] | None:
+    """What a function carries along, beside its name."""
+    if isinstance(value, types.MethodType):
+        return [(".self", value.__self__)] if not isinstance(value.__self__, type | types.ModuleType) else None
+    function = value
+    while hasattr(function, "__wrapped__") and not isinstance(function, type):
+        function = function.__wrapped__
+    if not isinstance(function, types.FunctionType):
         return None
-    return ((f".{name}", item) for name, item in sorted(vars(value).items()))
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    found = [(f".<{name}>", cell.cell_contents) for name, cell in cells if _is_filled(cell)]
+    found += [(f".default{i}", item) for i, item in enumerate(function.__defaults__ or ())]
+    found += [(f".default_{name}", item) for name, item in sorted((function.__kwdefaults__ or {}).items())]
+    if found or function.__name__ == "<lambda>" or "<locals>" in function.__qualname__:
+        found.append((".code", Code(digest(function.__code__))))
+    return found or None
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+class Code:
+    """What a function does: where that differs, nothing tells whether its results do."""
+
+    __slots__ = ("digest",)
+
+    def __init__(self, digest: str) -> None:
+        self.digest = digest
+
+
+def digest(code: types.CodeType) -> str:
+    """Of the instructions, names and constants, without line numbers."""
+    inner = [digest(item) if isinstance(item, types.CodeType) else repr(item) for item in code.co_consts]
+    said = repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, inner))
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _jax_array(value: jax.Array, path: str) -> Entry:

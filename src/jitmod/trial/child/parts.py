@@ -1,0 +1,177 @@
+"""What a Python object consists of, as far as it can be looked into."""
+
+from __future__ import annotations
+
+import array
+import collections
+import copyreg
+import dataclasses
+import enum
+import functools
+import io
+import re
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from typing import Any
+
+import jax
+import numpy as np
+
+Parts = Iterator[tuple[str, Any]]
+
+CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
+_SCALARS = (int, float, complex, str, bytes)
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+|\bid=\d+")
+_LIBRARIES = {"jax", "jaxlib"}
+_OPEN = (tuple, list, Mapping, functools.partial, BaseException)
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """What an object holds in its dictionary and its slots; asked of `object`, because classes may answer otherwise."""
+    found: dict[str, Any] = {}
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        held = {}
+    if isinstance(held, dict):
+        found |= {name: item for name, item in held.items() if isinstance(name, str)}
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else tuple(slots):
+            member = kind.__dict__.get(_mangled(kind, name))
+            if isinstance(member, types.MemberDescriptorType):
+                try:
+                    found[name] = member.__get__(value, type(value))
+                except AttributeError:  # not set
+                    continue
+    return found
+
+
+def count(value: Any) -> int | None:
+    """How many items a container has that is compared item by item."""
+    sized = isinstance(value, list | tuple | set | frozenset | collections.deque | Mapping)
+    return len(value) if sized else None
+
+
+def parts(value: Any) -> Parts | None:
+    """The parts of a value that is no leaf, with how each is reached; None where there is no way into it."""
+    if isinstance(value, tuple) and hasattr(type(value), "_fields"):
+        return ((f".{name}", item) for name, item in zip(type(value)._fields, value, strict=True))
+    if isinstance(value, functools.partial):
+        return iter([(".func", value.func), (".args", value.args), (".keywords", value.keywords), *_named(value)])
+    items = _items(value)
+    if items is not None:
+        return iter([*items, *_named(value)])
+    if isinstance(value, BaseException):
+        return iter([(".args", value.args), *_named(value)])
+    if dataclasses.is_dataclass(value):
+        names = [f.name for f in dataclasses.fields(value)]  # static fields as well
+        held = {name: getattr(value, name) for name in names if hasattr(value, name)}
+        return ((f".{name}", item) for name, item in (held | attributes(value)).items())
+    return _registered(value) or _inside(value)
+
+
+def leaf(value: Any) -> str | None:
+    """Text that says all there is to say about a value of a kind that Python or jax fully describe; else None."""
+    kind = type(value)
+    if isinstance(value, enum.Enum):
+        return f"{kind.__qualname__}.{value.name or value.value!r}"
+    if isinstance(value, np.dtype | range | slice | re.Pattern):
+        return repr(value)
+    if isinstance(value, bytearray | memoryview):
+        return repr(bytes(value))
+    if isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
+        return f"file {getattr(value, 'name', '')} {'closed' if value.closed else 'open'}"
+    if isinstance(value, _LOCKS):
+        return "lock"
+    if kind is object:
+        return "object"
+    if kind.__module__.partition(".")[0] in _LIBRARIES and not isinstance(value, _OPEN) and _registered(value) is None:
+        return _ADDRESS.sub("", repr(value))  # executables, shardings, devices, tree definitions: none of them changes
+    return None
+
+
+def is_plain(text: str) -> bool:
+    """Does a `repr` say what a thing is, and not where it lies?"""
+    return _ADDRESS.search(text) is None
+
+
+def _items(value: Any) -> list[tuple[str, Any]] | None:
+    if isinstance(value, list | tuple | collections.deque):
+        found = [(f"[{i}]", item) for i, item in enumerate(value)]
+        return found + ([(".maxlen", value.maxlen)] if isinstance(value, collections.deque) else [])
+    if isinstance(value, Mapping):
+        keys = {key: repr(key) for key in value}
+        if all(map(is_plain, keys.values())):
+            return [(f"[{keys[key]}]", value[key]) for key in sorted(keys, key=keys.__getitem__)]
+        pairs = list(value.items())
+        return [(f"[{i}].{'key' if n == 0 else 'value'}", pair[n]) for i, pair in enumerate(pairs) for n in (0, 1)]
+    if isinstance(value, KeysView | ValuesView | ItemsView):
+        return [(f"[{i}]", item) for i, item in enumerate(value)]
+    if isinstance(value, array.array):
+        return [(".typecode", value.typecode), (".values", np.array(value))]
+    if isinstance(value, _SCALARS):  # of a class of its own
+        base = next(kind for kind in _SCALARS if isinstance(value, kind))
+        return [(".value", base.__getnewargs__(value)[0])]  # type: ignore[attr-defined]
+    return None
+
+
+def _named(value: Any) -> list[tuple[str, Any]]:
+    return [(f".{name}", item) for name, item in sorted(attributes(value).items())]
+
+
+def _registered(value: Any) -> Parts | None:
+    """The children and the static data of a class that is registered as a pytree node."""
+    children, tree = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
+    if len(children) == 1 and children[0][1] is value:
+        return None
+    found = [(jax.tree_util.keystr(keys), child) for keys, child in children]
+    data = tree.node_data()
+    return iter(found if data is None or data[1] is None else [*found, (".static", data[1])])
+
+
+def _inside(value: Any) -> Parts | None:
+    """What a class gives to be copied by, if it says so itself; else its attributes."""
+    kind = type(value)
+    if isinstance(value, weakref.ref):
+        return iter([(".referent", value())])
+    if isinstance(value, types.GeneratorType):
+        frame = value.gi_frame
+        return iter([(".code", value.gi_code.co_qualname), (".locals", None if frame is None else dict(frame.f_locals))])
+    held = _named(value)
+    own = any(getattr(kind, name, None) is not getattr(object, name, None)
+              for name in ("__reduce__", "__reduce_ex__", "__getstate__"))  # fmt: skip
+    if own or not held:
+        reduced = _reduced(value)
+        if reduced is not None:
+            return reduced
+    return iter(held) if kind.__dictoffset__ != 0 or _has_slots(kind) else None
+
+
+def _has_slots(kind: type) -> bool:
+    return any(base.__dict__.get("__slots__") for base in kind.__mro__)
+
+
+def _reduced(value: Any) -> Parts | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = value.__reduce_ex__(4)
+    except Exception:
+        return None
+    if not isinstance(made, tuple):
+        return iter([(".global", made)])
+    function, given, *rest = made
+    if function is copyreg.__newobj__ and len(given) == 1 and not any(item is not None for item in rest):  # type: ignore[attr-defined]
+        return None  # nothing but its class
+    state = [list(item) if isinstance(item, Iterator) else item for item in rest]
+    return iter([(".made_by", function), (".made_of", given), (".state", tuple(state))])
+
+
+def _mangled(kind: type, name: str) -> str:
+    private = name.startswith("__") and not name.endswith("__")
+    return f"_{kind.__name__.lstrip('_')}{name}" if private else name
