@@ -24,6 +24,21 @@ MOVED = {
             f = jax.jit(lambda x: shifted(x) * 2)
             return f(X)
         """,
+    "an attribute has the name of a helper's parameter": """
+        class Model:
+            def __init__(self, y: jax.Array):
+                self.y = y
+
+            def go(self, x: jax.Array):
+                def twice(y):
+                    return 2 * self.y
+
+                f = jax.jit(lambda x: twice(x))
+                return f(x)
+
+        def workload(rep: int):
+            return Model(X * rep).go(2 * X)
+        """,
     "an attribute has the name of a parameter that is not read": """
         class Model:
             def __init__(self, y: jax.Array):

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import array
+import collections
 import dataclasses
+import enum
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,7 +19,7 @@ import numpy as np
 import pytest
 
 from jitmod.trial.child import text
-from jitmod.trial.child.compare import compare
+from jitmod.trial.child.compare import compare, widened
 from jitmod.trial.child.snapshot import arrays, snapshot
 
 X = jnp.linspace(0.0, 1.0, 6, dtype=jnp.float32).reshape(2, 3)
@@ -33,8 +40,95 @@ class Net(eqx.Module):
     size: int = eqx.field(static=True)
 
 
-class Opaque:
+class Slotted:
     __slots__ = ("x",)
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def get(self) -> Any:
+        return self.x
+
+
+class Plainly:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Unreadable:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Listed(list[Any]):
+    pass
+
+
+class Name(str):
+    pass
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@jax.tree_util.register_pytree_node_class
+class Registered:
+    def __init__(self, a: Any, n: int) -> None:
+        self.a, self.n = a, n
+
+    def tree_flatten(self) -> tuple[tuple[Any], tuple[int]]:
+        return (self.a,), (self.n,)
+
+    @classmethod
+    def tree_unflatten(cls, static: tuple[int], children: tuple[Any]) -> Registered:
+        return cls(*children, *static)
+
+
+RECORDS = np.array([(1.0, 2)], [("a", "f4"), ("b", "i4")])
+FILLED = jnp.array([-1.0, -0.3, 0.4, 1.0, -1e9, -1e9, -1e9, -1e9, -1e9])
+
+
+def linked(length: int) -> Any:
+    found: Any = None
+    for number in range(length):
+        found = (number, found)
+    return found
+
+
+def shared(levels: int) -> Any:
+    found: Any = 0.5
+    for _ in range(levels):
+        found = [found, found]
+    return found
+
+
+def attributed(value: Any, number: int) -> Any:
+    made = Listed(value) if isinstance(value, list) else value
+    made.tag = number
+    return made
+
+
+def adding(number: int) -> Any:
+    return lambda x: x + number
+
+
+def started(steps: int) -> Any:
+    made = (number for number in range(3))
+    for _ in range(steps):
+        next(made)
+    return made
+
+
+def knot(at: int) -> Any:
+    inner: list[Any] = []
+    outer = [inner]
+    inner.append((outer, inner)[at])
+    return outer
 
 
 EQUAL = {
@@ -46,7 +140,19 @@ EQUAL = {
     "modules": (Net(X, 3), Net(X, 3)),
     "empty": (jnp.zeros((0, 3)), jnp.zeros((0, 3))),
     "keys": (jax.random.key(3), jax.random.key(3)),
-    "host double of a float32 result": (float(X[1, 1]), float(X[1, 1]) * (1 + 1e-6)),
+    "host copy of a float32 result": (float(X[1, 1]), float(X[1, 1] * (1 + 1e-6))),
+    "what cancellation leaves beside ones": (jnp.array([1.0, 3e-8, -2e-8]), jnp.array([1.0, 0.0, 4e-8])),
+    "one rounding of float8": (jnp.ones(2, jnp.float8_e4m3fn), jnp.ones(2, jnp.float8_e4m3fn) * 1.125),
+    "NaT": (np.array(["NaT"], "M8[s]"), np.array(["NaT"], "M8[s]")),
+    "records": (RECORDS.copy(), RECORDS.copy()),
+    "float0": (np.zeros(2, jax.dtypes.float0), np.zeros(2, jax.dtypes.float0)),
+    "int4": (jnp.ones(2, jnp.int4), jnp.ones(2, jnp.int4)),
+    "sets of objects": ({Plainly(i) for i in range(4)}, {Plainly(i) for i in reversed(range(4))}),
+    "objects as keys": ({Plainly(1): X}, {Plainly(1): X}),
+    "unreadable objects": (Unreadable(), Unreadable()),
+    "long linked lists": (linked(3000), linked(3000)),
+    "shared levels": (shared(40), shared(40)),
+    "generators at the same place": (started(1), started(1)),
 }
 UNEQUAL = {
     "float32 off by a thousandth": (X, X * 1.001, "values"),
@@ -71,6 +177,35 @@ UNEQUAL = {
     "other key": ({"a": X}, {"b": X}, "structure"),
     "None for array": (X, None, "structure"),
     "inside a plain object": (Plain(X), Plain(X + 1), "values"),
+    "beside a fill value": (FILLED, FILLED.at[:4].set(0.0), "values"),
+    "beside one huge element": (jnp.array([1e6, 0.5]), jnp.array([1e6, 3.0]), "values"),
+    "count in float32": (jnp.float32(100_000), jnp.float32(100_001), "values"),
+    "count in a Python number": (20_000.0, 20_001.0, "values"),
+    "host double, off by single precision": (np.array([0.1, 0.2]), np.float64([0.1, 0.2]) * (1 + 1e-7), "values"),
+    "part of a complex NaN": (jnp.array([complex("nan+1j")]), jnp.array([complex("nan+2j")]), "values"),
+    "field of a record": (RECORDS, np.array([(1.0, 3)], RECORDS.dtype), "values"),
+    "deque": (collections.deque([X]), collections.deque([X + 1]), "values"),
+    "slots": (Slotted(1), Slotted(2), "values"),
+    "static data of a registered class": (Registered(X, 3), Registered(X, 4), "values"),
+    "Decimal": (Decimal(1), Decimal(2), "values"),
+    "Fraction": (Fraction(1), Fraction(2), "values"),
+    "date": (date(2020, 1, 1), date(2021, 1, 1), "values"),
+    "path": (PurePath("a"), PurePath("b"), "values"),
+    "bytearray": (bytearray(b"a"), bytearray(b"b"), "values"),
+    "array.array": (array.array("d", [1]), array.array("d", [2]), "values"),
+    "mask": (np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.array([1.0, 2.0], mask=[1, 0]), "values"),
+    "view of a dict": ({1: 1}.values(), {1: 2}.values(), "values"),
+    "attribute of a list": (attributed([1], 1), attributed([1], 2), "values"),
+    "attribute that is no field": (attributed(Plain(1), 1), attributed(Plain(1), 2), "values"),
+    "state of a generator": (np.random.default_rng(0), np.random.default_rng(1), "values"),
+    "arguments of an exception": (ValueError("a"), ValueError("b"), "values"),
+    "closure": (adding(1), adding(2), "values"),
+    "closure of a compiled function": (jax.jit(adding(1)), jax.jit(adding(2)), "values"),
+    "object of a bound method": (Slotted(1).get, Slotted(2).get, "values"),
+    "member of an enumeration": (Colour.RED, Colour.BLUE, "values"),
+    "string of its own class": (Name("a"), Name("b"), "values"),
+    "generators at other places": (started(0), started(1), "values"),
+    "where a cycle leads": (knot(0), knot(1), "values"),
     "inside an object array": (np.array([X, None], object), np.array([None, X], object), "structure"),
 }
 
@@ -95,10 +230,20 @@ def test_failure_names_the_worst_element() -> None:
     assert (float(failure["expected"]), float(failure["got"])) == (1.0, 2.0)
 
 
-def test_doubles_are_compared_as_doubles_where_jax_has_them() -> None:
+def test_doubles_are_compared_as_doubles_whatever_jax_has_now() -> None:
     with jax.enable_x64(True):
-        assert compare(snapshot(1.0), snapshot(1.0 + 1e-7)).failure is not None
-        assert compare(snapshot(1.0), snapshot(1.0 + 1e-12)).failure is None
+        arrays = [snapshot(jnp.array([1.0 + off])) for off in (0.0, 1e-7, 1e-12)]
+    for one, near, nearer in (arrays, [snapshot(1.0 + off) for off in (0.0, 1e-7, 1e-12)]):
+        assert compare(one, near).failure is not None
+        assert compare(one, nearer).failure is None
+
+
+@pytest.mark.parametrize(("moved", "agrees"), [(1e-7, True), (1e-16, False)])
+def test_doubles_that_single_precision_moves_have_its_bounds(moved: float, agrees: bool) -> None:
+    exact, got = snapshot(0.1), snapshot(0.1 * (1 + 1e-6))
+    rounding = compare(exact, snapshot(0.1 * (1 + 2 * moved))).errors
+    allowed = {name: widened(name, 1.0, size) for name, size in rounding.items()}
+    assert (compare(exact, got, slack=allowed).failure is None) is agrees
 
 
 def test_snapshot_survives_donation_and_mutation() -> None:
@@ -115,7 +260,14 @@ def test_cycles_and_opaque_objects_end() -> None:
     loop: list[Any] = []
     loop.append(loop)
     assert [entry.kind for entry in snapshot(loop)] == ["container", "cycle"]
-    assert compare(snapshot(Opaque()), snapshot(Opaque())).opaque == ("output",)
+    code = adding(1).__code__
+    assert compare(snapshot(code), snapshot(code)).opaque == ("output",)
+
+
+def test_other_code_of_a_returned_function_cannot_be_compared() -> None:
+    one, two = (lambda x: x * 2.0), (lambda x: x * 3.0)
+    assert compare(snapshot(one), snapshot(two)).opaque == ("output.code",)
+    assert compare(snapshot(one), snapshot(one)).opaque == ()
 
 
 def test_weak_types_are_reported() -> None:
@@ -124,6 +276,7 @@ def test_weak_types_are_reported() -> None:
 
 def test_arrays_inside_plain_objects_are_waited_for() -> None:
     assert len(arrays([X, Plain(X), "text"])) == 2
+    assert len(arrays([Plain({"b": [X]}), collections.deque([X]), Slotted((X, X)), {1: Unreadable()}])) == 4
 
 
 SAME_TEXT = {
@@ -140,6 +293,7 @@ OTHER_TEXT = {
     "number": ("loss 0.512", "loss 0.520"),
     "coarse number": ("loss 0.5", "loss 0.6"),
     "integer": ("step 10", "step 11"),
+    "hash": ("params 0xdeadbeef", "params 0x12345678"),
     "word": ("loss 0.5", "cost 0.5"),
     "missing token": ("loss 0.5 0.7", "loss 0.5"),
     "simulated time": ("t = 5.0 s", "t = 4.99 s"),

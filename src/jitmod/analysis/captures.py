@@ -364,6 +364,8 @@ def lasting_hazards(
         handled = (hazard.line, subject) in passed or subject in names
         if own and handled and hazard.reason in ("late-binding", "mutable-self"):
             continue
+        if own and hazard.reason == "rebound-global" and (hazard.line, subject) in passed:
+            continue  # a name of the module level that a loop there binds
         if own and hazard.reason == "unresolved-callee" and (hazard.line, subject) in given:
             continue
         yield hazard

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jitmod.analysis.blocks import Block
-from jitmod.analysis.captures import Captures, Capturing, How
+from jitmod.analysis.captures import Captures, Capturing, How, bound_inside
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.flow import Flow, flow_of, own_scope_only
 from jitmod.analysis.handlers import check_unseen
@@ -67,7 +67,9 @@ class Extraction:
         captures = capturing.judged()
         self._check(captures)
         imports = Imports(self.module)
-        mentioned = frozenset(n.id for p in block.parts for n in ast.walk(p) if isinstance(n, ast.Name))
+        moved = (*block.parts, *[c.statement for c in captures.rebuilt])
+        mentioned = frozenset(n.id for p in moved for n in ast.walk(p) if isinstance(n, ast.Name))
+        mentioned |= bound_inside(moved, self.module)
         lifting = Lifting(self.module, captures, imports, self.namer, True, mentioned | set(flow.bound))
         self._name_attributes(flow, lifting)
         self.name = self.namer.fresh(self._wish())

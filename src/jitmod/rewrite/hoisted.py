@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jitmod.analysis.boundaries import Creation, jit_of, statement_of
-from jitmod.analysis.captures import How
+from jitmod.analysis.captures import How, bound_inside
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.hoistable import Hoistable, Uses
 from jitmod.analysis.loops import Unplannable
@@ -51,7 +51,9 @@ class Hoisting:
         creation, uses, inner, parts = self.creation, judged.uses, judged.inner, judged.parts
         captures, filtered = judged.captures, judged.filtered
         imports = Imports(self.module)
-        mentioned = frozenset(n.id for p in parts for n in ast.walk(p) if isinstance(n, ast.Name))
+        moved = (*parts, *captures.helpers, *[c.statement for c in captures.rebuilt])
+        mentioned = frozenset(n.id for p in moved for n in ast.walk(p) if isinstance(n, ast.Name))
+        mentioned |= bound_inside(moved, self.module)
         bound = frozenset(self.module.scopes[inner].bindings) if inner is not None else frozenset()
         lifting = Lifting(self.module, captures, imports, self.namer, filtered, mentioned, bound)
         jit = "equinox.filter_jit" if filtered else "jax.jit"

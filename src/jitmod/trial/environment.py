@@ -11,9 +11,13 @@ _NAMES = {
     "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "MPLBACKEND", "HF_HOME",
     "TORCH_HOME", "PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONNOUSERSITE", "PYTHONWARNINGS",
     "PYTHONSAFEPATH",
+    # Of TensorFlow, whose runtime XLA shares; other tools use the prefix TF_ as well, Terraform for secrets
+    "TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "TF_CPP_VMODULE", "TF_XLA_FLAGS", "TF_GPU_ALLOCATOR",
+    "TF_FORCE_GPU_ALLOW_GROWTH", "TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "TF_CUDNN_USE_AUTOTUNE",
+    "TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_USE_LEGACY_KERAS",
 }  # fmt: skip
 _PREFIXES = (
-    "LC_", "XDG_", "JAX_", "XLA_", "TF_", "EQX_", "JAXTYPING_", "CUDA_", "NVIDIA_", "NCCL_", "ROCR_", "HIP_", "TPU_",
+    "LC_", "XDG_", "JAX_", "XLA_", "EQX_", "JAXTYPING_", "CUDA_", "NVIDIA_", "NCCL_", "ROCR_", "HIP_", "TPU_",
     "OMP_", "MKL_", "OPENBLAS_",
 )  # fmt: skip
 _SECRET = re.compile(r"TOKEN|SECRET|KEY|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
@@ -35,8 +39,9 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
     allowed = {
         name: value
         for name, value in environ.items()
-        if (name in _NAMES or name.startswith(_PREFIXES)) and name not in _DROPPED and not _SECRET.search(name)
-    }
+        if (name in _NAMES or name.startswith(_PREFIXES)) and name not in _DROPPED
+        and not _SECRET.search(name) and not _WITH_PASSWORD.search(value)
+    }  # fmt: skip
     return allowed | _FIXED
 
 

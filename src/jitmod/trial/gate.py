@@ -58,7 +58,13 @@ def screen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | Non
     failure = parity["failure"]
     if failure:
         return Verdict(Status.REJECTED, _parity_text(failure), test=failure["test"])
-    return _unsettled(parity) or _unseen(job, explored) or _untested(job, explored) or _too_small(job, explored)
+    return (
+        _opaque(parity)
+        or _unsettled(parity)
+        or _unseen(job, explored)
+        or _untested(job, explored)
+        or _too_small(job, explored)
+    )
 
 
 def _untested(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | None:
@@ -66,6 +72,15 @@ def _untested(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | 
         return None
     why = "retraces: untested, every call gets the same values: let the workload take `rep`, and vary with it"
     return Verdict(Status.UNPROVEN, why)
+
+
+def _opaque(parity: Mapping[str, Any]) -> Verdict | None:
+    """Values that nothing can look into may differ."""
+    paths = list(parity.get("not_compared", ()))
+    if not paths:
+        return None
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return Verdict(Status.UNPROVEN, f"cannot compare {paths[0]}{more}: let the workload return arrays and plain values")
 
 
 def _unsettled(parity: Mapping[str, Any]) -> Verdict | None:
@@ -87,6 +102,9 @@ def _far(distance: Mapping[str, Any]) -> Verdict | None:
     """With double precision as the reference: the candidate may be twice as far from it as the baseline is."""
     if "problem" in distance:
         return Verdict(Status.UNPROVEN, f"the baseline cannot run in double precision: {distance['problem']}")
+    if "failure" in distance:
+        failure = distance["failure"]
+        return Verdict(Status.REJECTED, _parity_text(failure), test=failure["test"])
     before, after = distance["baseline"], distance["candidate"]
     if before is None or after is None or before > _COMPARABLE:
         return Verdict(Status.UNPROVEN, "in double precision the baseline computes something else: not comparable")

@@ -44,8 +44,8 @@ def run_child(
 ) -> dict[str, Any]:
     """Run one role of a trial and return its evidence; `failure` in it says how the child ended, if not well.
 
-    The child has its own process group, which is ended with all that it started, and a folder of its own for what it prints. Raises
-    `ScratchError` where that could not hold what the child wrote: then nothing was learnt about any patch.
+    The child has its own process group, which is ended with all that it started, and a folder of its own for what it
+    prints. Raises `ScratchError` where that could not hold what the child wrote: then nothing was learnt of any patch.
     """
     with scratch() as own:
         request_file = own / "request.json"
@@ -58,10 +58,11 @@ def run_child(
         with (own / "evidence").open("w+b") as evidence, (own / "output").open("w+b") as output:
             descriptor = evidence.fileno()
             command = [*start, str(request_file), str(descriptor)]
+            environment = child_environment(environ) | _private(own)
             try:
                 child = subprocess.Popen(
-                    command, cwd=folder, env=child_environment(environ) | _private(own), stdin=subprocess.DEVNULL, stdout=output,
-                    stderr=output, pass_fds=(descriptor,), start_new_session=True,
+                    command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                    pass_fds=(descriptor,), start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
                 return {"failure": {"how": f"cannot start {python}: {error.strerror}", "stage": "starting", "tail": ""}}

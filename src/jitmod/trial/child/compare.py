@@ -23,6 +23,7 @@ _CANCELLED = 8  # units in the last place of a leaf's largest value, if that is 
 _SAMPLE = 1 << 16  # elements, which are enough for a scale
 _COUNTS = 1 << 17  # floats that are whole numbers below this count something
 _MISCOUNTED = 10 * MAX_FACTOR
+DOUBLE = " in double"  # what the names of such parts end in
 
 
 Slack = Mapping[str, float]
@@ -69,11 +70,13 @@ def compare(
         if left.kind == "opaque" or (left.kind == "code" and left.data != right.data):
             opaque.append(left.path)
         size, where = _error(left, right)
+        name, bound = left.path, allowed.get(left.path, factor)
+        if _is_double(left, right):
+            name = left.path + DOUBLE
+            # Where runs differ, doubles differ as the rest does.
+            bound = allowed.get(name, allowed.get(left.path, _FINE if factor <= 1 else factor))
         if size > 0:
-            errors[left.path] = size
-        bound = allowed.get(left.path, factor)
-        if _is_host_double(left):
-            bound = min(bound, spared(factor, size_of_rounding)) if False else bound
+            errors[name] = size
         if math.isfinite(bound) and size > excess * bound:
             excess = size / bound
             worst = {"test": "values", **_located(left, right, where), "error_in_bounds": _finite(size)}
@@ -101,23 +104,45 @@ def _structure(left: Entry | None, right: Entry | None) -> dict[str, Any] | None
     }
 
 
-def _bounds(entry: Entry) -> tuple[float, float]:
-    """Relative bound, and absolute bound in units of the leaf's largest magnitude."""
-    if entry.dtype in _COARSE:
-        return 1e-2, 1e-2
-    # Where jax has no 64-bit types, a host double that depends on jax results is as good as float32 at best; one that
-    # does not depend on them comes from the same host arithmetic in both arms, which no patch may move to the device.
-    if entry.dtype in {"float64", "complex128", ""} and jax.config.values["jax_enable_x64"]:
-        return 1e-9, 1e-10
-    return 1e-4, 1e-5
+def widened(name: str, factor: float, size: float) -> float:
+    """The bound of a part in which rounding makes an error of `size`; infinite where that is beyond all bounds."""
+    if 2 * size > MAX_FACTOR:
+        return math.inf
+    if name.endswith(DOUBLE):  # a double that depends on results of single precision is no better than they are
+        return max(_FINE, min(factor, _SPARED * size), 2 * size)
+    return max(factor, 2 * size)
+
+
+def _is_double(left: Entry, right: Entry) -> bool:
+    """Does the host compute it in double precision? A number that fits into float32 may be a result of jax's."""
+    if left.kind not in _HOST or left.dtype not in {"", "float64", "complex128"}:
+        return False
+    both = [np.asarray(entry.data) for entry in (left, right)]
+    if any(array.dtype.kind not in "fc" for array in both):
+        return False
+    with np.errstate(over="ignore"):
+        narrow = [array.astype(np.complex64 if array.dtype.kind == "c" else np.float32) for array in both]
+    return not all(np.array_equal(x, y, equal_nan=True) for x, y in zip(both, narrow, strict=True))
+
+
+def _bounds(entry: Entry) -> tuple[float, float, float]:
+    """Relative bound, absolute bound in units of the leaf's scale, and the precision's unit of rounding."""
+    if entry.kind in _HOST and entry.dtype in {"", "float64", "complex128"}:
+        return 1e-4, 1e-5, 2.0**-23  # the errors of doubles are told in the bounds of float32
+    unit = float(jnp.finfo(entry.dtype).eps)  # type: ignore[no-untyped-call]
+    if unit < 1e-12:
+        return 1e-9, 1e-10, unit
+    return (1e-4, 1e-5, unit) if unit < 1e-6 else (max(1e-2, 1.01 * unit), 1e-2, unit)
 
 
 def _error(left: Entry, right: Entry) -> tuple[float, int | None]:
     """The worst element's error in units of its bound, and its flat index; infinite where no error is allowed."""
-    if left.kind in {"container", "opaque", "cycle", "tracer", "deleted"}:
+    if left.kind in _STRUCTURE:
         return 0.0, None
     if left.kind == "callable" or not isinstance(left.data, float | complex | np.ndarray):
         return (0.0, None) if left.data == right.data else (math.inf, None)
+    if isinstance(left.data, np.ndarray) and left.data.dtype.kind in "fc" and np.array_equal(left.data, right.data):
+        return 0.0, None
     a, b = np.atleast_1d(_wide(left.data)), np.atleast_1d(_wide(right.data))
     if a.size == 0:
         return 0.0, None
@@ -125,23 +150,60 @@ def _error(left: Entry, right: Entry) -> tuple[float, int | None]:
         different = np.flatnonzero(a != b)
         return (math.inf, int(different[0])) if different.size else (0.0, None)
     finite = np.isfinite(a) & np.isfinite(b)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    broken = np.flatnonzero(~finite & ~same)
+    broken = np.flatnonzero(~finite & ~(_same(a.real, b.real) & _same(a.imag, b.imag)))
     if broken.size:
         return math.inf, int(broken[0])
-    relative, absolute = _bounds(left)
+    relative, absolute, unit = _bounds(left)
     magnitude = np.where(finite, np.abs(a), 0.0)
-    bound = relative * magnitude + absolute * max(float(magnitude.max()), _TINY)
+    bound = relative * magnitude + _absolute(magnitude, absolute, unit)
     errors = np.where(finite, np.abs(np.where(finite, a, 0) - np.where(finite, b, 0)), 0.0) / bound
     at = int(np.argmax(errors))
-    return float(errors.flat[at]), at
+    size = float(errors.flat[at])
+    return (max(size, _MISCOUNTED) if size > 0 and unit < 1e-6 and _counts(a) and _counts(b) else size), at
+
+
+def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    same: np.ndarray[Any, Any] = (a == b) | (np.isnan(a) & np.isnan(b))
+    return same
+
+
+def _absolute(magnitude: np.ndarray[Any, Any], absolute: float, unit: float) -> float:
+    """The part of the bound that is the same for all elements.
+
+    A fill value of -1e9 is not the scale of a leaf: that is the middle one of the values that occur. Zeros that
+    rounding makes, beside ones, are no values.
+    """
+    flat = magnitude[magnitude > 0]
+    if not flat.size:
+        return absolute * _TINY
+    distinct = np.unique(flat[:: flat.size // _SAMPLE + 1])
+    middle, largest = float(distinct[(distinct.size - 1) // 2]), float(flat.max())
+    return max(absolute * middle, min(_CANCELLED * unit, absolute) * min(largest, 1.0), _TINY)
+
+
+def _counts(array: np.ndarray[Any, Any]) -> bool:
+    return array.dtype.kind == "f" and bool(np.all((np.abs(array) < _COUNTS) & (array == np.round(array))))
 
 
 def _wide(data: Any) -> np.ndarray[Any, Any]:
+    """In a type that numpy computes with; whatever is no number as integers or text, which are compared exactly."""
     array = np.asarray(data)
-    if array.dtype.kind in "biufcUSMm" and array.dtype != np.float16:
-        return array.astype(np.float64) if array.dtype == np.float32 else array
-    return array.astype(np.float64)  # float16, and bfloat16 and its kin, which numpy files under kind V
+    match array.dtype.kind:
+        case "c":
+            return array.astype(np.complex128)
+        case "f":
+            return array.astype(np.float64)
+        case "M" | "m":
+            return array.view(np.int64)  # NaT is equal to itself there
+        case "b" | "i" | "u" | "U" | "S":
+            return array
+        case "V" if jnp.issubdtype(array.dtype, jnp.inexact):  # bfloat16 and its kin
+            return array.astype(np.float64)
+        case "V" if jnp.issubdtype(array.dtype, jnp.integer):  # int4 and its kin
+            return array.astype(np.int64)
+        case "V":
+            return np.frombuffer(array.tobytes(), np.uint8)
+    return np.array([str(item) for item in array.ravel()])
 
 
 def _located(left: Entry, right: Entry, at: int | None) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def _end_to_end(
         "calls": len(observed),
         "error_in_bounds": max((o.error for o in outputs if math.isfinite(o.error)), default=0.0),
         "weak_types": sorted({path for o in outputs for path in o.weak_types}),
-        "not_compared": sorted({path for o in outputs for path in o.opaque}),
+        "not_compared": sorted({path for one in judged for path in one.unseen}),
         **facts,
     }, allowed
 

@@ -4,41 +4,35 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
 from . import compare
-from .snapshot import Entry, snapshot
+from .parts import CODE
+from .snapshot import Entry, is_function, outline, snapshot
 
-_DEEP = 6
 _LARGE = 1 << 26  # bytes of an array beyond which its contents are not read
-_CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
-_NOT_DATA = {"callable", "opaque", "tracer", "cycle"}
+_NOT_DATA = {"callable", "code", "opaque", "tracer", "cycle", "shared"}
 
 State = Mapping[str, int]
 
 
 def state(modules: Mapping[str, types.ModuleType]) -> State:
     """A hash of every global that holds data. Nothing is copied; jax arrays cannot change, so identity will do."""
-    found: dict[str, int] = {}
-    for module_name, module in modules.items():
-        for name, value in list(getattr(module, "__dict__", {}).items()):
-            if not name.startswith("__") and not isinstance(value, _CODE) and not hasattr(value, "lower"):
-                found[f"{module_name}.{name}"] = _hash(value, 0)
-    return found
+    return {name: _hash(value) for name, value in _data(modules)}
 
 
 def changed(before: State, modules: Mapping[str, types.ModuleType]) -> dict[str, list[Entry]]:
-    """The globals of `before` whose hash has changed since, written down; those that hold code are caches."""
+    """The globals of `before` whose hash has changed since, written down; those that hold only code are caches."""
     found: dict[str, list[Entry]] = {}
-    for name, number in state(modules).items():
-        if name in before and before[name] != number:
-            module, _, attribute = name.rpartition(".")
-            entries = snapshot(getattr(modules[module], attribute), name)
-            if not any(entry.kind in _NOT_DATA for entry in entries):
+    for name, value in _data(modules):
+        if name in before and before[name] != _hash(value):
+            entries = snapshot(value, name)
+            held = [entry.kind for entry in entries if entry.kind != "container"]
+            if not held or not _NOT_DATA.issuperset(held):
                 found[name] = entries
     return found
 
@@ -63,17 +57,34 @@ def difference(
     return None, errors
 
 
-def _hash(value: Any, depth: int) -> int:
-    kind = type(value)
-    if isinstance(value, str | bytes | int | float | complex | type(None)) or depth > _DEEP:
-        return hash((kind.__name__, repr(value) if depth <= _DEEP else ""))
-    if isinstance(value, (jax.Array, *_CODE)):
-        return id(value)
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return hash((value.shape, value.tobytes() if value.nbytes < _LARGE else id(value)))
-    if isinstance(value, Mapping):
-        return hash((kind.__name__, *((repr(key)[:200], _hash(value[key], depth + 1)) for key in value)))
-    if isinstance(value, list | tuple | set | frozenset):
-        return hash((kind.__name__, *(_hash(item, depth + 1) for item in value)))
-    held = getattr(value, "__dict__", None)
-    return hash((kind.__name__, _hash(held, depth + 1) if isinstance(held, dict) else id(value)))
+def _data(modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[str, Any]]:
+    """The globals, and what the project's own classes and functions carry."""
+    for module_name, module in modules.items():
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            place = f"{module_name}.{name}"
+            if name.startswith("__"):
+                continue
+            if not isinstance(value, CODE) and not is_function(value):
+                yield place, value
+            elif isinstance(value, type | types.FunctionType) and value.__module__ == module_name:
+                yield from ((f"{place}.{attribute}", held) for attribute, held in _carried(value))
+
+
+def _carried(value: type | types.FunctionType) -> list[tuple[str, Any]]:
+    """Attributes that hold data; descriptors and methods are code."""
+    return [
+        (name, held) for name, held in list(vars(value).items())
+        if not (name.startswith("_") or callable(held) or hasattr(type(held), "__get__") or hasattr(held, "__get__"))
+    ]  # fmt: skip
+
+
+def _hash(value: Any) -> int:
+    return hash(tuple((kind, path, _hash_of_leaf(leaf)) for path, kind, leaf in outline(value)))
+
+
+def _hash_of_leaf(leaf: Any) -> Any:
+    if isinstance(leaf, jax.Array):
+        return id(leaf)
+    if isinstance(leaf, np.ndarray):
+        return leaf.shape, leaf.tobytes() if leaf.nbytes < _LARGE else id(leaf)
+    return repr(leaf)

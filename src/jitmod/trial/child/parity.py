@@ -14,11 +14,16 @@ from .program import Observation
 
 @dataclass(frozen=True)
 class Judged:
-    """The failure of one call, or None; the errors of its parts in units of their bounds; the output's comparison."""
+    """The failure of one call, or None; the errors of its parts in units of their bounds; the output's comparison.
+
+    `unseen` are the paths of what nothing could look into. An argument may do something else in each version: what
+    its code is does not count, only what it carries.
+    """
 
     failure: dict[str, Any] | None
     errors: Mapping[str, float]
     output: compare.Comparison
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,15 @@ class Reference:
     def judge(self, rep: int, got: Observation, slack: compare.Slack | None = None) -> Judged:
         """How a call differs from the baseline's call of the same number. `slack` widens the bounds of some parts."""
         expected, again = self.first[rep], self.again[rep]
+        earlier = compare.compare(expected.earlier, got.earlier, self.factor, self.judges_values, slack)
         by_metric = expected.metric is not None
         values = self.judges_values and not by_metric
         output = compare.compare(expected.output, got.output, self.factor, values, slack)
         arguments = compare.compare(expected.arguments, got.arguments, self.factor, self.judges_values, slack)
-        failures = [output.failure, arguments.failure and {**arguments.failure, "test": "effects"}]
+        failures = [output.failure, *({**c.failure, "test": "effects"} for c in (arguments, earlier) if c.failure)]
         if by_metric and got.metric is not None:
             failures.insert(1, _metric_failure(expected, got, self.metric_tolerance or 1e-4))
-        errors = {**output.errors, **arguments.errors}
+        errors = {**output.errors, **arguments.errors, **earlier.errors}
         for found in (
             module_state.difference(expected.globals, got.globals, expected.known, self.factor, slack),
             _lines_failure("text", (expected.lines, again.lines, got.lines), self.factor, slack),
@@ -50,14 +56,13 @@ class Reference:
             failures.append(found[0])
             errors |= found[1]
         failure = next((f for f in failures if f), None)
-        return Judged(failure and {**failure, "call": rep + 1}, errors, output)
+        unseen = {*output.opaque, *(path for path in arguments.opaque if not path.endswith(".code"))}
+        return Judged(failure and {**failure, "call": rep + 1}, errors, output, tuple(sorted(unseen)))
 
 
 def slack(factor: float, rounding: Mapping[str, float]) -> dict[str, float]:
     """The bounds that the errors which rounding makes allow; none where they are beyond all bounds."""
-    return {
-        name: math.inf if 2 * size > compare.MAX_FACTOR else max(factor, 2 * size) for name, size in rounding.items()
-    }
+    return {name: compare.widened(name, factor, size) for name, size in rounding.items()}
 
 
 def new_warning(expected: Sequence[Observation], got: Sequence[Observation]) -> dict[str, Any] | None:
@@ -100,6 +105,8 @@ def _files_failure(
         if name not in got.files:
             missing = {"test": "effects", "path": f"file {name}", "expected": "written", "got": "not written"}
             return missing, {f"file {name}": math.inf}
+        if isinstance(expected.files[name], files.Binary) and expected.files[name] != again.files[name]:
+            continue
         arrays = compare.compare(
             files.entries(expected.files, name), files.entries(got.files, name), factor, slack=slack
         )

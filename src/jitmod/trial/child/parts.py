@@ -59,8 +59,9 @@ def count(value: Any) -> int | None:
 
 def parts(value: Any) -> Parts | None:
     """The parts of a value that is no leaf, with how each is reached; None where there is no way into it."""
-    if isinstance(value, tuple) and hasattr(type(value), "_fields"):
-        return ((f".{name}", item) for name, item in zip(type(value)._fields, value, strict=True))
+    names = getattr(type(value), "_fields", None) if isinstance(value, tuple) else None
+    if names is not None:
+        return ((f".{name}", item) for name, item in zip(names, value, strict=True))
     if isinstance(value, functools.partial):
         return iter([(".func", value.func), (".args", value.args), (".keywords", value.keywords), *_named(value)])
     items = _items(value)
@@ -115,8 +116,8 @@ def _items(value: Any) -> list[tuple[str, Any]] | None:
     if isinstance(value, array.array):
         return [(".typecode", value.typecode), (".values", np.array(value))]
     if isinstance(value, _SCALARS):  # of a class of its own
-        base = next(kind for kind in _SCALARS if isinstance(value, kind))
-        return [(".value", base.__getnewargs__(value)[0])]  # type: ignore[attr-defined]
+        base: Any = next(kind for kind in _SCALARS if isinstance(value, kind))
+        return [(".value", base.__getnewargs__(value)[0])]
     return None
 
 
@@ -130,7 +131,7 @@ def _registered(value: Any) -> Parts | None:
     if len(children) == 1 and children[0][1] is value:
         return None
     found = [(jax.tree_util.keystr(keys), child) for keys, child in children]
-    data = tree.node_data()
+    data = tree.node_data()  # type: ignore[attr-defined]
     return iter(found if data is None or data[1] is None else [*found, (".static", data[1])])
 
 
@@ -140,16 +141,16 @@ def _inside(value: Any) -> Parts | None:
     if isinstance(value, weakref.ref):
         return iter([(".referent", value())])
     if isinstance(value, types.GeneratorType):
-        frame = value.gi_frame
-        return iter([(".code", value.gi_code.co_qualname), (".locals", None if frame is None else dict(frame.f_locals))])
-    held = _named(value)
+        held = None if value.gi_frame is None else dict(value.gi_frame.f_locals)
+        return iter([(".code", value.gi_code.co_qualname), (".locals", held)])
+    names = _named(value)
     own = any(getattr(kind, name, None) is not getattr(object, name, None)
               for name in ("__reduce__", "__reduce_ex__", "__getstate__"))  # fmt: skip
-    if own or not held:
+    if own or not names:
         reduced = _reduced(value)
         if reduced is not None:
             return reduced
-    return iter(held) if kind.__dictoffset__ != 0 or _has_slots(kind) else None
+    return iter(names) if kind.__dictoffset__ != 0 or _has_slots(kind) else None
 
 
 def _has_slots(kind: type) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import compare
 from .parity import Reference
 from .program import Observation, Program
 from .snapshot import Entry
@@ -23,6 +25,8 @@ def distances(
 ) -> list[dict[str, Any]]:
     """For each call the largest relative distance of a leaf from double precision, in both arms.
 
+    Where they differ in what precision does not change, that is a failure.
+
     `in_double` makes a call of the baseline in double precision.
     """
     found: list[dict[str, Any]] = []
@@ -32,6 +36,10 @@ def distances(
             found.append({"problem": f"{exact.error['type']}: {exact.error['text']}"})
             continue
         arms = {"baseline": one.output, "candidate": other.output}
+        failure = _exact_failure(one.output, other.output)
+        if failure is not None:
+            found.append({"failure": failure})
+            continue
         found.append({name: _distance(exact.output, output) for name, output in arms.items()})
     return found
 
@@ -76,15 +84,45 @@ def _widen_globals(program: Program) -> list[tuple[dict[str, Any], str, Any]]:
     return kept
 
 
+def _inexact(entry: Entry) -> bool:
+    """Is it a floating leaf?"""
+    if entry.kind in {"jax array", "numpy array", "numpy scalar"}:
+        return (
+            entry.dtype != "object"
+            and not entry.dtype.startswith("[")
+            and bool(jnp.issubdtype(entry.dtype, jnp.inexact))
+        )
+    return isinstance(entry.data, float | complex)
+
+
+def _exact_failure(one: Sequence[Entry], other: Sequence[Entry]) -> dict[str, Any] | None:
+    """How the arms differ in what no precision changes: structure, whole numbers, text, the places of NaN."""
+    before, after = ([_marks(e) if _inexact(e) else e for e in side] for side in (one, other))
+    return compare.compare(before, after).failure
+
+
+def _marks(entry: Entry) -> Entry:
+    """Where it is not a number, or infinite."""
+    data = np.asarray(entry.data)
+    wide = data.astype(np.complex128)
+    marks = np.stack([np.isnan(wide), np.isposinf(wide.real), np.isneginf(wide.real)])
+    return replace(entry, data=marks)
+
+
 def _distance(exact: Sequence[Entry], got: Sequence[Entry]) -> float | None:
     """Relative to the largest magnitude of each leaf; None where the two do not have the same leaves."""
     worst = 0.0
-    for one, two in zip(exact, got, strict=False):
-        if (one.path, one.shape) != (two.path, two.shape):
+    if len(exact) != len(got):
+        return None
+    for one, two in zip(exact, got, strict=True):
+        if (one.path, one.shape) != (two.path, two.shape) or _inexact(one) != _inexact(two):
             return None
-        if isinstance(one.data, np.ndarray) and jnp.issubdtype(two.dtype or "int32", jnp.inexact):
+        if _inexact(two):
             a, b = np.asarray(one.data, np.complex128), np.asarray(two.data, np.complex128)
-            if a.size:
-                scale = float(np.nanmax(np.abs(a), initial=0.0)) or 1.0
-                worst = max(worst, float(np.nanmax(np.abs(a - b), initial=0.0)) / scale)
+            finite = np.isfinite(a) & np.isfinite(b)
+            if (np.isfinite(a) != np.isfinite(b)).any():
+                return None
+            if finite.any():
+                scale = float(np.max(np.abs(a[finite]))) or 1.0
+                worst = max(worst, float(np.max(np.abs(a[finite] - b[finite]))) / scale)
     return worst

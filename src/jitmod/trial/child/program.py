@@ -7,13 +7,13 @@ import random
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import numpy as np
 
-from . import files, guard, module_state, replay, targets, tests
+from . import files, guard, module_state, replay, state, targets, tests
 from .capture import Router, shown
 from .snapshot import Entry, arrays, snapshot
 from .world import World
@@ -38,7 +38,8 @@ class Elsewhere(Exception):
 class Observation:
     """What one call gave: its output, its arguments afterwards, what it showed, wrote and changed; or its exception.
 
-    `globals` are the module globals that it changed, `known` the names of all there were.
+    `earlier` is the output of the call before, if that looks otherwise by now: its buffers are used again. `globals`
+    are the module globals that it changed, `known` the names of all there were.
     """
 
     output: list[Entry] = field(default_factory=list)
@@ -47,6 +48,7 @@ class Observation:
     library_warnings: frozenset[tuple[str, str]] = frozenset()
     mutates: bool = False
     metric: float | None = None
+    earlier: list[Entry] = field(default_factory=list)
     error: dict[str, str] | None = None
     globals: dict[str, list[Entry]] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
@@ -71,6 +73,11 @@ class Program:
             setup = _function(world, workload["setup"]) if workload.get("setup") else None
             self._setup = bound[1] if bound else setup
             self._metric = _function(world, workload["metric"]) if workload.get("metric") else None
+        late = state.set_too_late()
+        if late:
+            why = "which comes too late in a trial; set that in the environment, or by jax.config.update"
+            raise WorkloadError(f"its code sets {', '.join(late)}, {why}")
+        self._last: tuple[Any, list[Entry]] | None = None
         self.takes_rep = "rep" in inspect.signature(self._run).parameters
 
     def arguments(self, rep: int) -> tuple[Any, ...]:
@@ -98,6 +105,7 @@ class Program:
                 jax.effects_barrier()  # type: ignore[no-untyped-call]
             with self.world:
                 noted = snapshot(output)
+                earlier = self._earlier(output, noted)
                 after = snapshot(arguments, "arguments")
                 metric = float(self._metric(output)) if self._metric is not None else None
             changed = module_state.changed(known, self.world.modules)
@@ -108,8 +116,16 @@ class Program:
             return Observation(error=refused)
         return Observation(
             noted, after, seen.lines, frozenset(seen.library_warnings), not _identical(before, after), metric,
-            globals=changed, known=frozenset(known), files=written, seconds=seconds,
+            earlier=earlier, globals=changed, known=frozenset(known), files=written, seconds=seconds,
         )  # fmt: skip
+
+    def _earlier(self, output: Any, noted: list[Entry]) -> list[Entry]:
+        """The last output as it looks now, where that is not as it was."""
+        before, self._last = self._last, (output, noted)
+        if before is None:
+            return []
+        now = snapshot(before[0])
+        return [] if _identical(before[1], now) else [replace(e, path=f"earlier {e.path}") for e in now]
 
     def call(self, arguments: tuple[Any, ...], rep: int) -> Any:
         """Run and wait until every array of the output is there. The world must be active."""
@@ -168,4 +184,6 @@ def _identical(before: list[Entry], after: list[Entry]) -> bool:
         data = entry.data.tobytes() if isinstance(entry.data, np.ndarray) else repr(entry.data)
         return entry.path, entry.kind, entry.type, entry.dtype, entry.shape, data
 
+    if any(entry.kind == "opaque" for entry in before):
+        return False  # nobody can tell
     return [key(entry) for entry in before] == [key(entry) for entry in after]

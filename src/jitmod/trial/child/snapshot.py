@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,8 +42,16 @@ class Entry:
 
 def snapshot(value: Any, path: str = "output") -> list[Entry]:
     """Everything reachable from `value`, in an order that does not depend on the world."""
-    walk = _Walk()
-    return list(walk.entries(value, path))
+    return [entry for entry, _ in _Walk(_copied).steps(value, path)]
+
+
+def outline(value: Any) -> list[tuple[str, str, Any]]:
+    """As `snapshot`, without copies: path, kind, and the array itself or what is compared of other leaves."""
+    found: list[tuple[str, str, Any]] = []
+    for entry, held in _Walk(_uncopied).steps(value, ""):
+        whole = entry.kind in {"jax array", "numpy array", "key", "deleted"}
+        found.append((entry.path, f"{entry.kind} {entry.type}", held if whole else entry.data))
+    return found
 
 
 def arrays(value: Any) -> list[jax.Array]:
@@ -70,8 +78,8 @@ def arrays(value: Any) -> list[jax.Array]:
 
 
 def _is_closed(value: Any) -> bool:
-    return _is_function(value) or isinstance(value, np.generic) or (
-        isinstance(value, np.ndarray) and value.dtype != object
+    return (
+        is_function(value) or isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.dtype != object)
     )
 
 
@@ -79,13 +87,14 @@ def _is_closed(value: Any) -> bool:
 class _Walk:
     """What was met so far: by its id, where; kept alive meanwhile, so that an id stays one object's."""
 
+    data: Callable[[Any], Any]  # what is kept of an array
     seen: dict[int, str] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)
     above: set[int] = field(default_factory=set)
     number: int = 0
 
-    def entries(self, value: Any, path: str) -> Iterator[Entry]:
-        """Depth first, without recursion: linked lists are long."""
+    def steps(self, value: Any, path: str) -> Iterator[tuple[Entry, Any]]:
+        """Every entry with its value. Depth first, without recursion: linked lists are long."""
         stack: list[tuple[Iterator[tuple[str, Any]], str, int]] = [(iter([("", value)]), path, 0)]
         while stack:
             siblings, above, owner = stack[-1]
@@ -99,7 +108,7 @@ class _Walk:
             if len(place) > _LONG:
                 place = f"{place[: _LONG // 4]}...#{self.number}"
             entry, inner = self._entry(step[1], place)
-            yield entry
+            yield entry, step[1]
             if inner is not None:
                 self.above.add(id(step[1]))
                 stack.append((iter(inner), place, id(step[1])))
@@ -109,7 +118,7 @@ class _Walk:
         if known is not None and (id(value) in self.above or self.number > _EXPANDED):
             return Entry(path, "cycle" if id(value) in self.above else "shared", "", data=known), None
         try:
-            entry = _leaf(value, path)
+            entry = _leaf(value, path, self.data)
             inner = None if entry is not None and entry.kind != "callable" else _opened(value)
         except Exception:  # a class that answers in its own way, and not well
             return Entry(path, "opaque", _name(type(value))), None
@@ -122,24 +131,32 @@ class _Walk:
         return entry, inner
 
 
+def _copied(array: Any) -> Any:
+    return np.array(array, copy=True)
+
+
+def _uncopied(array: Any) -> Any:
+    return array
+
+
 def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
-def _leaf(value: Any, path: str) -> Entry | None:
+def _leaf(value: Any, path: str, data: Callable[[Any], Any]) -> Entry | None:
     """The entry of a value that is compared as a whole; a function has parts besides."""
     kind, name = type(value), _name(type(value))
     if kind in _PLAIN:
         return Entry(path, "python", name, data=value)
     if isinstance(value, jax.Array):
-        return _jax_array(value, path)
+        return _jax_array(value, path, data)
     if isinstance(value, np.generic) and value.dtype.names is None:
         return Entry(path, "numpy scalar", name, str(value.dtype), data=np.asarray(value))
     if isinstance(value, np.ma.MaskedArray):
         return None
     if isinstance(value, np.ndarray) and value.dtype != object and value.dtype.names in (None, ("float0",)):
-        return Entry(path, "numpy array", name, str(value.dtype), value.shape, data=np.array(value, copy=True))
-    if _is_function(value):
+        return Entry(path, "numpy array", name, str(value.dtype), value.shape, data=data(value))
+    if is_function(value):
         inner = getattr(value, "__wrapped__", value)  # a compiled or cached function is a function
         where, label = getattr(value, "__module__", ""), getattr(value, "__qualname__", None)
         label = label or getattr(value, "__name__", "")
@@ -151,7 +168,8 @@ def _leaf(value: Any, path: str) -> Entry | None:
     return None if text is None else Entry(path, "python", name, data=text)
 
 
-def _is_function(value: Any) -> bool:
+def is_function(value: Any) -> bool:
+    """Also one that a library has compiled or cached."""
     if isinstance(value, parts.CODE):
         return True
     library = type(value).__module__.partition(".")[0] in {"jax", "jaxlib", "functools"}
@@ -160,14 +178,14 @@ def _is_function(value: Any) -> bool:
 
 def _opened(value: Any) -> list[tuple[str, Any]] | None:
     """The parts of a value, sets in an order of their contents."""
-    if isinstance(value, parts.CODE) or _is_function(value):
+    if isinstance(value, parts.CODE) or is_function(value):
         return _closure(value)
     if isinstance(value, set | frozenset):
         return [(f"{{{i}}}", item) for i, item in enumerate(sorted(value, key=_sorting))] + [
             (f".{name}", item) for name, item in sorted(parts.attributes(value).items())
         ]
     if isinstance(value, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(value)  # type: ignore[no-untyped-call]
+        mask = np.ma.getmaskarray(value)
         return [(".data", np.where(mask, np.zeros((), value.dtype), value.data)), (".mask", mask)]
     if isinstance(value, np.ndarray | np.void) and value.dtype.names is not None:
         return [(f"[{field!r}]", value[field]) for field in value.dtype.names]
@@ -226,12 +244,12 @@ def digest(code: types.CodeType) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def _jax_array(value: jax.Array, path: str) -> Entry:
+def _jax_array(value: jax.Array, path: str, data: Callable[[Any], Any]) -> Entry:
     dtype, shape, weak = str(value.dtype), tuple(value.shape), bool(getattr(value, "weak_type", False))
     if isinstance(value, jax.core.Tracer):
         return Entry(path, "tracer", "jax.Array", dtype, shape)
     if value.is_deleted():
         return Entry(path, "deleted", "jax.Array", dtype, shape)
     if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return Entry(path, "key", "jax.Array", dtype, shape, data=np.array(jax.random.key_data(value)))
-    return Entry(path, "jax array", "jax.Array", dtype, shape, weak, np.array(value, copy=True))
+        return Entry(path, "key", "jax.Array", dtype, shape, data=data(jax.random.key_data(value)))
+    return Entry(path, "jax array", "jax.Array", dtype, shape, weak, data(value))

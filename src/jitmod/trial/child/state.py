@@ -11,6 +11,36 @@ from typing import Any
 
 import jax
 
+_TRUE = {"1", "true", "yes", "on", "y", "t"}
+_FALSE = {"0", "false", "no", "off", "n", "f"}
+
+
+def _settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("JAX_") or name == "XLA_FLAGS"}
+
+
+_at_start = _settings()
+
+
+def set_too_late() -> list[str]:
+    """Settings of jax that code has put into the environment since jax was imported here, and that it has not taken.
+
+    A project does that above its first `import jax`; in a trial jax is there before.
+    """
+    return sorted(
+        name for name, value in _settings().items() if _at_start.get(name) != value and not _holds(name, value)
+    )
+
+
+def _holds(name: str, value: str) -> bool:
+    now = jax.default_backend() if name == "JAX_PLATFORMS" else jax.config.values.get(name.lower())
+    match now:
+        case bool():
+            return value.lower() in (_TRUE if now else _FALSE)
+        case None:
+            return value == "" or (name != "XLA_FLAGS" and name.lower() not in jax.config.values)
+    return value.partition(",")[0] == str(now)
+
 
 @dataclass(frozen=True)
 class _Logger:
