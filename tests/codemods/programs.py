@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from jitmod.codemods.vmapify import Vmapify
+
 from jitmod.model import Finding, Patch, Refusal
 from jitmod.rewrite.codemod import scan
 from jitmod.rewrite.edits import compose

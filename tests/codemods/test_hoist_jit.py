@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from harness import assert_equivalent, findings, program, reasons, rewritten
-
 from jitmod.codemods.hoist_jit import HoistJit
 
 DATA = """

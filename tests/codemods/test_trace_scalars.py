@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from harness import assert_equivalent, findings, program, reasons, rewritten
-
 from jitmod.codemods.trace_scalars import TraceScalars
+
 from jitmod.model import Patch, Refusal
 
 DATA = "X = jnp.linspace(0.1, 2.0, 6)\n\n"

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-
 from jitmod.codemods.vmapify import Vmapify
+
 from jitmod.model import Patch
 from jitmod.rewrite.codemod import scan
 from jitmod.rewrite.edits import compose

@@ -16,8 +16,8 @@ import jax
 import numpy as np
 import pytest
 from generate import program
-
 from jitmod.codemods.vmapify import Vmapify
+
 from jitmod.model import Patch, Refusal
 from jitmod.rewrite.codemod import scan
 from jitmod.rewrite.edits import compose

@@ -37,6 +37,7 @@ class Classes:
 
     inference: Inference
     _fields: dict[tuple[Class, str], Kind] = field(default_factory=dict)
+    _assignments: dict[Class, dict[str, list[tuple[ast.expr, tuple[int, ...]]]]] = field(default_factory=dict)
 
     def bases(self, cls: Class) -> list[Class | str]:
         """The direct bases: classes of the project, or dotted names."""
@@ -84,13 +85,8 @@ class Classes:
     def field_values(self, cls: Class, name: str) -> Iterator[tuple[SourceModule, ast.expr, tuple[int, ...]]]:
         """Every expression of the project that becomes the field `name` of an instance of `cls`."""
         for current in self.lineage(cls):
-            for function in current.methods.values():
-                owner = function.parameters[0].arg if function.parameters else ""
-                for node in ast.walk(function.node):
-                    for target, value, path in _assignments(node):
-                        match target:
-                            case ast.Attribute(value=ast.Name(id=base), attr=attr) if base == owner and attr == name:
-                                yield current.module, value, path
+            for value, path in self._assigned(current).get(name, ()):
+                yield current.module, value, path
         if self.method(cls, "__init__") is None:
             order = [n for c in reversed(self.lineage(cls)) for n in self.declared(c)]
             for module, call in self.inference.project.calls.get(cls.node.name, ()):
@@ -105,6 +101,20 @@ class Classes:
                 match statement:
                     case ast.AnnAssign(target=ast.Name(id=declared), value=ast.expr() as value) if declared == name:
                         yield current.module, value, ()
+
+    def _assigned(self, cls: Class) -> dict[str, list[tuple[ast.expr, tuple[int, ...]]]]:
+        """What the methods of a class's own body assign to attributes of their first parameter, by attribute."""
+        if cls not in self._assignments:
+            found: dict[str, list[tuple[ast.expr, tuple[int, ...]]]] = {}
+            for function in cls.methods.values():
+                owner = function.parameters[0].arg if function.parameters else ""
+                for node in ast.walk(function.node):
+                    for target, value, path in _assignments(node):
+                        match target:
+                            case ast.Attribute(value=ast.Name(id=base), attr=attr) if base == owner:
+                                found.setdefault(attr, []).append((value, path))
+            self._assignments[cls] = found
+        return self._assignments[cls]
 
     def field(self, cls: Class, name: str) -> Kind:
         """The kind of a field: from its annotation, else from what is assigned to it."""
