@@ -204,7 +204,7 @@ UNEQUAL = {
     "object of a bound method": (Slotted(1).get, Slotted(2).get, "values"),
     "member of an enumeration": (Colour.RED, Colour.BLUE, "values"),
     "string of its own class": (Name("a"), Name("b"), "values"),
-    "generators at other places": (started(0), started(1), "values"),
+    "generators at other places": (started(0), started(1), "structure"),
     "where a cycle leads": (knot(0), knot(1), "values"),
     "inside an object array": (np.array([X, None], object), np.array([None, X], object), "structure"),
 }

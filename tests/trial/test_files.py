@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,30 @@ def test_nothing_of_the_users_changes(folder: Path, tmp_path: Path) -> None:
     assert [entry.data for entry in files.entries(found, "deep/array.npy")][1].tolist() == [0, 1, 2]
 
 
+def test_binary_files_by_their_contents_and_text_to_the_last_line(folder: Path) -> None:
+    with files.written(str(folder)) as found:
+        Path("one").write_bytes(b"\0\xff1")
+        Path("two").write_bytes(b"\0\xff2")
+        Path("long").write_text("line\n" * 9000 + "last\n")
+    one, two = (files.entries(found, name)[0].data for name in ("one", "two"))
+    assert one != two and len(found["long"]) == 9001
+
+
+def test_files_that_were_opened_before_the_call_count(folder: Path) -> None:
+    with open("log.txt", "w") as log:
+        with files.written(str(folder)) as untouched:
+            pass
+        with files.written(str(folder)) as found:
+            log.write("said\n")
+    assert untouched == {} and found["log.txt"] == ["said"]
+
+
+def test_temporary_files_are_no_effect(folder: Path) -> None:
+    with files.written(str(folder)) as found, tempfile.TemporaryDirectory() as made:
+        Path(made, "x").write_text("x")
+    assert found == {}
+
+
 def test_reading_is_no_effect(folder: Path) -> None:
     with files.written(str(folder)) as found:
         assert Path("data.txt").read_text() == "mine\n"
@@ -50,7 +75,7 @@ def test_reading_is_no_effect(folder: Path) -> None:
     assert found == {}
 
 
-WRITES = '''\
+WRITES = """\
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,8 +92,8 @@ def save(xs):
             file.write(f"{float(y.sum()):.4f}\\n")
     np.savez("sums.npz", total=np.asarray(sum(square(x) for x in xs)))
     return len(xs)
-'''
-BENCH = '''\
+"""
+BENCH = """\
 import jax.numpy as jnp
 
 from items import save
@@ -80,7 +105,7 @@ def setup():
 
 def run(xs):
     return save(xs)
-'''
+"""
 RIGHT = WRITES.replace("def square", "@jax.jit\ndef square")
 WRONG = {
     "another number": RIGHT.replace("y.sum()", "y.sum() + 1"),

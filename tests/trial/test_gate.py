@@ -87,6 +87,10 @@ CASES: dict[str, tuple[dict[str, Any], Status, str | None, str]] = {
         evidence(alternating(0.0115, 0.01, 0.002), alternating(0.0115, 0.01, 0.002)), Status.ACCEPTED, None, "faster"),
     "changed code that takes no time": (
         evidence(*FAST, wall_share=0.004), Status.REJECTED, "slower", "not worth it, the changed code takes 0.40%"),
+    "what cannot be compared": (
+        evidence(*FAST, parity={"failure": None, "not_compared": ["output[1].x", "output[2]"]}),
+        Status.UNPROVEN, None, "cannot compare output[1].x and 1 more",
+    ),
     "chaotic": (evidence(*FAST, parity={"failure": None, "chaotic": True}), Status.UNPROVEN, None, "chaotic"),
     "within rounding, and nothing shorter agrees": (
         evidence(*FAST, parity={"failure": None, "calibrated": True, "site": {"tight": False}}),

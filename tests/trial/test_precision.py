@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import types
+from collections import deque
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from jitmod.trial import gate
-from jitmod.trial.child import module_state
+from jitmod.trial.child import module_state, precision
+from jitmod.trial.child.parity import Reference
+from jitmod.trial.child.program import Observation
+from jitmod.trial.child.snapshot import snapshot
 
 from .planted.bench import Trials, trials
 
 __all__ = ["trials"]
+
+X = jnp.linspace(0.1, 1.0, 4)
 
 SUMS = """\
 import jax
@@ -27,7 +34,7 @@ def total(xs):
         found = found + xs[number] * WEIGHTS[number]
     return found
 """
-LOOP = SUMS[SUMS.index("    found ="):]
+LOOP = SUMS[SUMS.index("    found =") :]
 BENCH = """\
 import jax
 
@@ -44,7 +51,9 @@ def run(xs):
 ARMS = {
     "another order of the sum": ("    return jnp.sum(xs * WEIGHTS)\n", None),
     "half precision inside": (
-        "    return jnp.sum((xs * WEIGHTS).astype(jnp.bfloat16)).astype(jnp.float32)\n", "values"),
+        "    return jnp.sum((xs * WEIGHTS).astype(jnp.bfloat16)).astype(jnp.float32)\n",
+        "values",
+    ),
 }
 
 
@@ -58,16 +67,58 @@ def test_distance_from_double_precision_decides(name: str, trials: Trials) -> No
     assert (verdict and verdict.test) == test, verdict
 
 
-def test_globals_that_a_call_changes() -> None:
+class Counted:
+    number = 0
+
+
+EXACT = {
+    "whole numbers": ([jnp.arange(3), 2.0], [jnp.arange(3) + 1, 2.0], "values"),
+    "text": (["a", X], ["b", X], "values"),
+    "places of NaN": (X, X.at[0].set(jnp.nan), "values"),
+    "missing leaf": ([X, X], [X], "structure"),
+    "rounding": (X, X * (1 + 1e-3), None),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_no_precision_excuses_other(name: str) -> None:
+    one, other, test = EXACT[name]
+    calls = [Observation(output=snapshot(value)) for value in (one, other)]
+    reference = Reference((calls[0],), (calls[0],), 1.0, None, judges_values=False)
+    (found,) = precision.distances(reference, calls[1:], lambda rep: calls[0])
+    verdict = gate._far(found)
+    assert verdict is not None and verdict.test == (test or "values")
+    assert ("failure" in found) == (test is not None)
+
+
+@pytest.mark.parametrize("moved", [2.0, 1.0])
+def test_distance_of_python_numbers(moved: float) -> None:
+    assert precision._distance(snapshot([1.0]), snapshot([moved])) == moved - 1
+
+
+def test_globals_that_a_call_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("m")
     vars(module).update(counts=[1], weights=jnp.ones(2), cache={}, kept=(1, 2), function=len)
+    vars(module).update(text="a", later=deque(), draws=np.random.default_rng(0), mixed={"f": len, "n": 0})
+    monkeypatch.setattr(Counted, "number", 0)
+    monkeypatch.setattr(Counted, "__module__", "m")
+    vars(module)["Counted"] = Counted
     known = module_state.state({"m": module})
-    assert known.keys() == {"m.counts", "m.weights", "m.cache", "m.kept"}
+    assert known.keys() == {
+        "m.counts", "m.weights", "m.cache", "m.kept", "m.text", "m.later", "m.draws", "m.mixed", "m.Counted.number",
+    }  # fmt: skip
     assert module_state.changed(known, {"m": module}) == {}
     vars(module)["counts"].append(2)
+    vars(module)["text"] = "b"
+    vars(module)["later"].append(1)
+    vars(module)["draws"].normal()
+    vars(module)["mixed"]["n"] = 1
+    Counted.number = 1
     vars(module)["cache"]["f"] = len
     vars(module).update(weights=jnp.ones(2) * 2, new=3)
-    assert module_state.changed(known, {"m": module}).keys() == {"m.counts", "m.weights"}
+    assert module_state.changed(known, {"m": module}).keys() == {
+        "m.counts", "m.weights", "m.text", "m.later", "m.draws", "m.mixed", "m.Counted.number",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -75,8 +126,6 @@ def test_globals_that_a_call_changes() -> None:
     [([1], [1], None), ([1], [2], "expected 1, got 2"), ([1], None, "left alone"), (None, [1], "changed by the call")],
 )
 def test_differences_of_globals(expected: list[int] | None, got: list[int] | None, said: str | None) -> None:
-    from jitmod.trial.child.snapshot import snapshot
-
     sides = [{} if value is None else {"m.x": snapshot(value, "m.x")} for value in (expected, got)]
     failure, errors = module_state.difference(sides[0], sides[1], {"m.x"}, 1.0)
     assert (failure is None) == (said is None) == (not errors)

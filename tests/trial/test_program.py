@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jitmod.trial.child import state
 from jitmod.trial.child.capture import Router
 from jitmod.trial.child.finder import Tree
 from jitmod.trial.child.parity import Reference
@@ -51,6 +53,22 @@ def fails():
     raise LookupError("no luck")
 
 
+BUFFER = np.zeros(3)
+
+
+def reused(rep):
+    BUFFER[:] = rep
+    return BUFFER
+
+
+def iterators():
+    return iter([1, 2]), (n for n in (3, 4))
+
+
+def used_up(one, two):
+    return sum(one) + sum(two)
+
+
 def first(output):
     return output[0][0]
 """
@@ -75,6 +93,34 @@ def test_arguments_are_built_anew_where_a_call_changes_them(tmp_path: Path) -> N
     assert Arm(changing, mutates=True).sample(4, 0).calls == 4
     with pytest.raises(AssertionError, match="used before"):
         Arm(changing, mutates=False).sample(4, 0)
+
+
+def test_iterators_are_built_anew(tmp_path: Path) -> None:
+    used = program(tmp_path, "used_up", setup="iterators")
+    observed = used.observe(0)
+    assert observed.mutates and data(observed.output) == [10]
+    assert not program(tmp_path, "same", setup="zeros").observe(0).mutates
+
+
+def test_output_is_looked_at_again_after_the_next_call(tmp_path: Path) -> None:
+    reusing, numbered = program(tmp_path, "reused"), program(tmp_path, "numbered")
+    observed = [reusing.observe(rep) for rep in (0, 1)]
+    assert [data(o.earlier) for o in observed] == [[], [[1.0, 1.0, 1.0]]]
+    assert [numbered.observe(rep).earlier for rep in (0, 1)] == [[], []]
+    anew = replace(observed[1], earlier=[])
+    failure = Reference((anew,), (anew,), 1.0, None).judge(0, observed[1]).failure
+    assert failure is not None and failure["test"] == "effects" and failure["path"] == "earlier output"
+
+
+def test_settings_of_jax_that_come_too_late_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAX_ENABLE_X64", "0")
+    assert state.set_too_late() == []
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert state.set_too_late() == ["JAX_ENABLE_X64", "XLA_FLAGS"]
+    with pytest.raises(WorkloadError, match="JAX_ENABLE_X64, XLA_FLAGS"):
+        program(tmp_path, "draws")
 
 
 def test_generators_are_seeded_alike_in_every_world(tmp_path: Path) -> None:

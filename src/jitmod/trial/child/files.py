@@ -33,6 +33,7 @@ class _Watch:
     opened: set[str] = field(default_factory=set)
     touched: set[str] | None = None
     listens: bool = False
+    temporary: str = ""  # where nothing is an effect
 
 
 _watch = _Watch()
@@ -40,6 +41,7 @@ _watch = _Watch()
 
 def scratch(user_root: str, parent: str) -> str:
     """A new folder in `parent` with a link to every entry of `user_root`; links are replaced before writing."""
+    _watch.temporary = tempfile.gettempdir() + os.sep
     if not _watch.listens:
         guard.listen(_touch)
         _watch.listens = True
@@ -153,7 +155,7 @@ def _touch(write: Write) -> None:
     for folder in inside:
         _own(folder, path, write.keeps)
         _watch.opened.add(path)
-    if _watch.touched is not None and (inside or not path.startswith(tempfile.gettempdir() + os.sep)):
+    if _watch.touched is not None and (inside or not path.startswith(_watch.temporary)):
         _watch.touched.add(path)
 
 

@@ -69,11 +69,17 @@ def parts(value: Any) -> Parts | None:
         return iter([*items, *_named(value)])
     if isinstance(value, BaseException):
         return iter([(".args", value.args), *_named(value)])
+    if isinstance(value, weakref.ref):
+        return iter([(".referent", value())])
+    if isinstance(value, types.GeneratorType):
+        held = None if value.gi_frame is None else dict(value.gi_frame.f_locals)
+        return iter([(".code", value.gi_code.co_qualname), (".locals", held)])
     if dataclasses.is_dataclass(value):
         names = [f.name for f in dataclasses.fields(value)]  # static fields as well
         held = {name: getattr(value, name) for name in names if hasattr(value, name)}
         return ((f".{name}", item) for name, item in (held | attributes(value)).items())
-    return _registered(value) or _inside(value)
+    # To jax an iterator is a leaf, of a kind that it is going to refuse.
+    return (None if isinstance(value, Iterator) else _registered(value)) or _inside(value)
 
 
 def leaf(value: Any) -> str | None:
@@ -138,11 +144,6 @@ def _registered(value: Any) -> Parts | None:
 def _inside(value: Any) -> Parts | None:
     """What a class gives to be copied by, if it says so itself; else its attributes."""
     kind = type(value)
-    if isinstance(value, weakref.ref):
-        return iter([(".referent", value())])
-    if isinstance(value, types.GeneratorType):
-        held = None if value.gi_frame is None else dict(value.gi_frame.f_locals)
-        return iter([(".code", value.gi_code.co_qualname), (".locals", held)])
     names = _named(value)
     own = any(getattr(kind, name, None) is not getattr(object, name, None)
               for name in ("__reduce__", "__reduce_ex__", "__getstate__"))  # fmt: skip
