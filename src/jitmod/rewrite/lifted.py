@@ -85,11 +85,6 @@ class Lifting:
                 found += [replacing(self.document, read, self.names[capture.path]) for read in capture.reads]
         return found
 
-    def constant_edits(self, root: ast.AST) -> list[Edit]:
-        """The edits that let every read below `root` mean the module-level constant."""
-        reads = [n for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-        return [replacing(self.document, n, self.constants[n.id]) for n in reads if n.id in self.constants]
-
     def prelude(self, edits: Sequence[Edit]) -> list[str]:
         """The lines at the beginning of the lifted body: optimisers that are built anew, nested functions."""
         lines: list[str] = []
