@@ -26,7 +26,6 @@ References
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -44,6 +43,7 @@ from jitmod.rewrite.hoisted import Hoisting
 from jitmod.rewrite.imports import NameTaken
 from jitmod.rewrite.names import Namer
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 from jitmod.source.project import Project
 
 _HEAD = "import jax\nimport jax.numpy as jnp\n\n\n"
@@ -146,7 +146,7 @@ class Codec:
             found += [finding] if finding is not None else []
         for call in factory_calls(module, effects.inference):
             found.append(self._decide_factory(call, effects, contexts, namer))
-        made = {id(part) for c in creations for part in ast.walk(c.node)}
+        made = {id(part) for c in creations for part in walk(c.node)}
         for closure, name in late_closures(module, effects.inference):
             if id(closure) not in made:
                 symbol = module.scope_of(closure).qualname

@@ -51,6 +51,7 @@ from jitmod.rewrite.guarded import compared, guarded, is_fallback
 from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.text import is_exact
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, Project, SourceModule
 from jitmod.source.signatures import argument, is_static
 
@@ -119,9 +120,8 @@ def run(x: jax.Array):
         effects, contexts = analyses(project)
         module = project.module(document)
         found: list[Finding] = []
-        for node in ast.walk(document.tree):
-            if isinstance(node, ast.Call):
-                found += self._of_call(node, module, effects, contexts)
+        for call in document.of(ast.Call):
+            found += self._of_call(call, module, effects, contexts)
         for options in static_options(module, effects.inference):
             found += self._of_options(options, effects)
         yield from sorted(found, key=lambda f: (f.site.line, f.site.column))
@@ -281,7 +281,7 @@ def run(x: jax.Array):
         owner = function.owner
         assert owner is not None
         own = function.parameters[0].arg
-        reads = [n for n in ast.walk(function.node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
+        reads = [n for n in walk(function.node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
                  and n.value.id == own and n.attr in effects.frozen.changed_names]  # fmt: skip
         what = f"`{own}` is static, so `{function.name}` compiles again for every object of {owner.node.name}"
         if reads:

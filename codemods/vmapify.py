@@ -52,6 +52,7 @@ from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.lower import Lowering
 from jitmod.rewrite.names import Namer
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Project
 
 _HEAD = """\
@@ -333,7 +334,7 @@ def _convolutions(heavy: ast.Call, loop: Loop, effects: Effects) -> set[str]:
         if cls in seen:
             continue
         seen.add(cls)
-        for node in ast.walk(cls.node):
+        for node in walk(cls.node):
             if isinstance(node, ast.Name | ast.Attribute):
                 found.add(infer.dotted(node, cls.module) or "")
                 held = getattr(infer.kind(node, cls.module), "cls", None) if isinstance(node, ast.Name) else None

@@ -37,6 +37,7 @@ from jitmod.analysis.ssa import Body, Node, Value
 from jitmod.analysis.syntax import below, between
 from jitmod.analysis.values import Array, Instance, Sequence, item_of
 from jitmod.model import Assumption
+from jitmod.source.nodes import walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,7 @@ def heavy_calls(loop: Loop, effects: Effects) -> list[ast.Call]:
     module = loop.module
     found = []
     for statement in loop.body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Call) and is_heavy(effects.inference.kind(node.func, module), effects):
                 inner = next((p for p in module.ancestors(node) if _is_barrier(p)), None)
                 found += [node] if inner is loop.node else []
@@ -186,7 +187,7 @@ def _calls_on_host(node: Node, graph: Graph) -> list[ast.Call]:
 
 def _item_names(body: Body) -> set[ast.AST]:
     """The names inside of `xs[i]` that is an item."""
-    return {n for read in body.item_reads for n in ast.walk(read)}
+    return {n for read in body.item_reads for n in walk(read)}
 
 
 def _used_streams(mapped: list[Node], body: Body, found: tuple[Stream, ...]) -> tuple[Stream, ...]:
@@ -197,7 +198,7 @@ def _used_streams(mapped: list[Node], body: Body, found: tuple[Stream, ...]) -> 
             if value.stream is not None and value.stream.source is not None and not is_index:
                 used += [value.stream] if value.stream not in used else []
         if node.expr is not None:
-            for inner in ast.walk(node.expr):
+            for inner in walk(node.expr):
                 if isinstance(inner, ast.Subscript) and inner in body.item_reads:
                     stream = body.item_reads[inner].stream
                     if stream is not None and not any(s.name == stream.name for s in used):
@@ -262,7 +263,7 @@ def _assumptions(used: tuple[Stream, ...], body: Body) -> tuple[Assumption, ...]
         elif not isinstance(stream.kind, Array) and not (isinstance(stream.kind, Sequence) and stream.kind.uniform):
             found.append(Assumption("items-alike", f"the items of `{written}` have one shape and dtype"))
     for node in body.device_nodes():
-        for part in ast.walk(node.expr) if node.expr is not None else ():
+        for part in walk(node.expr) if node.expr is not None else ():
             if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Name) and part not in body.item_reads:
                 index = node.uses.get(part.slice)
                 if index is not None and index.twin is None and isinstance(index.kind, Array):

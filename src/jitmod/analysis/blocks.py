@@ -14,6 +14,7 @@ from jitmod.analysis.hazards import Hazard, hazard
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.tracing import EagerCode
 from jitmod.analysis.values import Routine
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 
 _CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "time.process_time", "timeit.default_timer")
@@ -167,8 +168,8 @@ class Blocks:
 def _may_move_up(statement: ast.stmt, tails: Several[ast.expr]) -> bool:
     """Whether the pure parts of a statement may be computed just before it: nothing else in it runs code."""
     quiet = {"float", "int", "bool", "append"}
-    for node in ast.walk(statement):
-        moved = any(node is p for t in tails for p in ast.walk(t))
+    for node in walk(statement):
+        moved = any(node is p for t in tails for p in walk(t))
         if isinstance(node, ast.Call) and not moved and _called(node) not in quiet:
             return False
     simple = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.Return)
@@ -199,7 +200,7 @@ def is_in_loop(node: ast.AST, module: SourceModule) -> bool:
 def is_timed(node: ast.AST, module: SourceModule, effects: Effects) -> bool:
     """Whether a clock is read in the loop, or function, around `node`: a benchmark."""
     around: ast.AST | None = loop_around(node, module) or module.scope_of(node).node
-    calls = [n for n in ast.walk(around) if isinstance(n, ast.Call)] if around is not None else []
+    calls = [n for n in walk(around) if isinstance(n, ast.Call)] if around is not None else []
     return any(effects.inference.dotted(c.func, module) in _CLOCKS for c in calls)
 
 

@@ -10,6 +10,7 @@ from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.values import ClassRef, Instance, Routine, Transformed
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -49,11 +50,10 @@ class Creation:
 def creations_in(module: SourceModule, infer: Inference) -> Iterator[Creation]:
     """Every creation of a file that may run more than once, in source order."""
     found: list[Creation] = []
-    for node in ast.walk(module.document.tree):
-        if isinstance(node, ast.Call):
-            found += _of_call(node, module, infer)
-        elif isinstance(node, ast.FunctionDef):
-            found += _of_def(node, module, infer)
+    for call in module.document.of(ast.Call):
+        found += _of_call(call, module, infer)
+    for function in module.document.of(ast.FunctionDef):
+        found += _of_def(function, module, infer)
     yield from sorted(found, key=lambda c: (c.node.lineno, c.node.col_offset))
 
 
@@ -181,7 +181,7 @@ def _is_guarded(creation: Creation) -> bool:
     inner: ast.AST = creation.node
     for parent in creation.module.ancestors(creation.node):
         if isinstance(parent, ast.If) and inner is not parent.test:
-            tests = [n for n in ast.walk(parent.test) if isinstance(n, ast.Compare | ast.UnaryOp)]
+            tests = [n for n in walk(parent.test) if isinstance(n, ast.Compare | ast.UnaryOp)]
             for test in tests:
                 ops = test.ops if isinstance(test, ast.Compare) else [test.op]
                 if any(isinstance(op, ast.NotIn | ast.Is | ast.Not) for op in ops):

@@ -16,6 +16,7 @@ from jitmod.analysis.ssa import Body, Environment, Guard, Node, Value
 from jitmod.analysis.syntax import between, names_of_target, stored, strict_children, target_of, unconditional
 from jitmod.analysis.traceable import Traceable
 from jitmod.analysis.values import UNKNOWN, Array, Device, Kind, Number, Record, join
+from jitmod.source.nodes import walk
 
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)
 _Guards = tuple[Guard, ...]
@@ -79,7 +80,7 @@ class Builder:
 
     def _stays(self, statement: ast.stmt) -> bool:
         """Whether a statement binds what only the host may bind."""
-        return any(isinstance(n, ast.NamedExpr) for n in ast.walk(statement)) or bool(
+        return any(isinstance(n, ast.NamedExpr) for n in walk(statement)) or bool(
             self.env.on_host & set(stored(statement))
         )
 
@@ -108,7 +109,7 @@ class Builder:
         self.env.use_names(statement, node)
         self.env.body.nodes.append(node)
         names = stored(statement)
-        conditional = any(isinstance(n, ast.NamedExpr) for n in ast.walk(statement))
+        conditional = any(isinstance(n, ast.NamedExpr) for n in walk(statement))
         if isinstance(statement, _COMPOUND) or conditional:
             for name in names:  # where it is not bound here, the name keeps what it had
                 node.flows[name] = (self.env.read(name, statement),)
@@ -151,9 +152,9 @@ class Builder:
             self._flatten(inner, node)
         self.env.by_expr[expr] = node
         node.blocker = self.traceable.blocker(expr, top=expr)
-        apart = {n for inner in node.uses for n in ast.walk(inner)}
+        apart = {n for inner in node.uses for n in walk(inner)}
         node.heavy = any(
-            self.traceable.is_heavy_call(n) for n in ast.walk(expr) if isinstance(n, ast.Call) and n not in apart
+            self.traceable.is_heavy_call(n) for n in walk(expr) if isinstance(n, ast.Call) and n not in apart
         )
         self.env.use_names(expr, node)
         for name, value in list(node.uses.items()):
@@ -167,8 +168,8 @@ class Builder:
 
     def _stands_alone(self, expr: ast.expr, statement: ast.stmt) -> bool:
         """Whether an expression may be computed before the rest of its statement, and comes back as it is."""
-        bound = {n.target.id for n in ast.walk(statement) if isinstance(n, ast.NamedExpr)}
-        reads = {n.id for n in ast.walk(expr) if isinstance(n, ast.Name)}
+        bound = {n.target.id for n in walk(statement) if isinstance(n, ast.NamedExpr)}
+        reads = {n.id for n in walk(expr) if isinstance(n, ast.Name)}
         flat = not isinstance(expr, ast.Tuple) or self._is_flat(expr)
         return flat and not bound & reads and self.traceable.on_device(expr)
 
@@ -230,7 +231,7 @@ class Builder:
             self.env.body.env = self._merged(skip.statement, skip.taken.condition, *arms, guards=skip.guards)
 
     def _forbid(self, statement: ast.stmt) -> None:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             match node:
                 case ast.Break() | ast.Continue() | ast.Return() | ast.Raise():
                     if self._leaves_iteration(node, statement):
@@ -282,12 +283,12 @@ def _check_late_reads(env: Environment) -> None:
     """A function or generator that outlives its expression reads names later, when they may mean something else."""
     changing = env.written | {stream.name for stream in env.streams}
     for statement in env.loop.body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             lazy = isinstance(node, ast.Lambda | ast.GeneratorExp | ast.FunctionDef | ast.AsyncFunctionDef)
             if not lazy or _is_used_at_once(node, env):
                 continue
-            skipped = set(ast.walk(node.generators[0].iter)) if isinstance(node, ast.GeneratorExp) else set()
-            for name in ast.walk(node):
+            skipped = set(walk(node.generators[0].iter)) if isinstance(node, ast.GeneratorExp) else set()
+            for name in walk(node):
                 reads = isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and name not in skipped
                 if reads and isinstance(name, ast.Name) and name.id in changing and not env.is_local(name):
                     message = f"`{name.id}` is read by a function or generator that may run when it means another value"

@@ -29,6 +29,7 @@ from jitmod.analysis.values import (
 from jitmod.analysis.values import (
     Sequence as ListOf,
 )
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.scopes import Scope
 from jitmod.source.signatures import argument
@@ -86,7 +87,7 @@ def comprehension_of(name: ast.Name, module: SourceModule) -> Comprehension | No
     inner: ast.AST = name
     for parent in module.ancestors(name):
         if isinstance(parent, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-            bound = {n.id for g in parent.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+            bound = {n.id for g in parent.generators for n in walk(g.target) if isinstance(n, ast.Name)}
             if name.id in bound and inner is not parent.generators[0]:
                 return parent
         elif parent in module.scopes and name.id in module.scopes[parent].bindings:
@@ -153,7 +154,7 @@ class Capturing:
 
     def _take(self, part: ast.AST) -> None:
         self.parts.append(part)
-        for node in list(ast.walk(part)):
+        for node in list(walk(part)):
             if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
                 raise Unplannable("local-callable", node, f"`{ast.unparse(node)}` is private to its class")
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -233,7 +234,7 @@ class Capturing:
         if is_constant(found.value, self.module, self.effects):
             self._constants[name.id] = found
         elif name.id not in self._rebuilt:
-            inputs = [n for n in ast.walk(found.value) if isinstance(n, ast.Name)]
+            inputs = [n for n in walk(found.value) if isinstance(n, ast.Name)]
             for read in inputs:
                 inner = self.module.scope_of(read).find(read.id)
                 if inner is not None and inner.is_function and len(inner.bindings[read.id]) != 1:
@@ -373,16 +374,16 @@ def lasting_hazards(
 
 def bound_inside(parts: Sequence[ast.AST], module: SourceModule) -> set[str]:
     """The names that the functions inside moved code bind."""
-    scopes = [module.scopes[n] for part in parts for n in ast.walk(part) if n in module.scopes]
+    scopes = [module.scopes[n] for part in parts for n in walk(part) if n in module.scopes]
     return {name for scope in scopes for name in scope.bindings}
 
 
 def _calls_of_arguments(parts: Sequence[ast.AST], module: SourceModule) -> Iterator[ast.Call]:
     """Calls of what the moved code gets as an argument, such as a Module: their results depend on arguments alone."""
     for part in parts:
-        for node in ast.walk(part):
+        for node in walk(part):
             if isinstance(node, ast.Call):
-                roots = [n for n in ast.walk(node.func) if isinstance(n, ast.Name)]
+                roots = [n for n in walk(node.func) if isinstance(n, ast.Name)]
                 scopes = [module.scope_of(n).find(n.id) for n in roots]
                 inner = [s for s in scopes if s is not None and s.parent is not None]
                 if inner and all(any(p is s.node or p in module.ancestors(s.node) for p in parts) for s in inner):

@@ -13,6 +13,7 @@ from jitmod.analysis.loops import header, is_range
 from jitmod.analysis.ssa import Blocker, Node, Value
 from jitmod.analysis.syntax import calls
 from jitmod.analysis.values import Array, Kind
+from jitmod.source.nodes import walk
 
 
 @dataclass(eq=False)
@@ -28,7 +29,7 @@ class Batchable:
 
     def __post_init__(self) -> None:
         self._clashes: dict[Node, Clash] = {}
-        self._item_names = {n for read in self.graph.body.item_reads for n in ast.walk(read) if n is not read}
+        self._item_names = {n for read in self.graph.body.item_reads for n in walk(read) if n is not read}
         for clash in self.graph.clashes:
             self._clashes.setdefault(clash.device, clash)
         self.chains = self._key_chains()

@@ -30,6 +30,7 @@ from jitmod.analysis.values import (
     Transformed,
 )
 from jitmod.analysis.values import Iterator as LazyIterator
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 
 # conversions and container methods that cannot fail on what they are given here
@@ -189,8 +190,8 @@ def of_function(function: Function, effects: Effects) -> frozenset[Access]:
         known[function] = frozenset()  # a recursive call adds nothing
         body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
         found = {a for part in body for a in accesses(part, set(), function.module, effects)}
-        outer = any(isinstance(n, ast.Global | ast.Nonlocal) for part in body for n in ast.walk(part))
-        lazy = any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for part in body for n in ast.walk(part))
+        outer = any(isinstance(n, ast.Global | ast.Nonlocal) for part in body for n in walk(part))
+        lazy = any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for part in body for n in walk(part))
         reads = {Access("heap", writes=False)} if _reads_globals(function) else set()
         found = {a for a in found if not a.channel.startswith("heap:")} | reads
         known[function] = frozenset(found | ({Access("unknown")} if outer or lazy or function.decorators else set()))
@@ -200,5 +201,5 @@ def of_function(function: Function, effects: Effects) -> frozenset[Access]:
 def _reads_globals(function: Function) -> bool:
     """Whether a function reads module-level names that are rebound somewhere."""
     scope = function.module.scope
-    names = {n.id for n in ast.walk(function.node) if isinstance(n, ast.Name)}
+    names = {n.id for n in walk(function.node) if isinstance(n, ast.Name)}
     return any(len(scope.bindings.get(name, ())) > 1 for name in names)

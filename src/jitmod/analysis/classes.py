@@ -24,6 +24,7 @@ from jitmod.analysis.values import (
     joined,
     unpacked,
 )
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import is_property
 
@@ -108,7 +109,7 @@ class Classes:
             found: dict[str, list[tuple[ast.expr, tuple[int, ...]]]] = {}
             for function in cls.methods.values():
                 owner = function.parameters[0].arg if function.parameters else ""
-                for node in ast.walk(function.node):
+                for node in walk(function.node):
                     for target, value, path in _assignments(node):
                         match target:
                             case ast.Attribute(value=ast.Name(id=base), attr=attr) if base == owner:
@@ -152,13 +153,11 @@ class Classes:
     def _escapes(self, cls: Class) -> bool:
         """Whether the class is handed to somebody as a value."""
         harmless = ("isinstance", "issubclass", "super")
-        for module in self.inference.project.by_path.values():
-            for node in ast.walk(module.document.tree):
-                if isinstance(node, ast.Name) and node.id == cls.node.name and isinstance(node.ctx, ast.Load):
-                    parent = module.parents[node]
-                    given = isinstance(parent, ast.Call) and parent.func is not node
-                    func = parent.func if isinstance(parent, ast.Call) else None
-                    if given and func is not None and (self.inference.dotted(func, module) or "") not in harmless:
+        for module, node in self.inference.project.uses.get(cls.node.name, ()):
+            parent = module.parents[node]
+            match node, parent:
+                case ast.Name(), ast.Call(func=func) if func is not node:
+                    if (self.inference.dotted(func, module) or "") not in harmless:
                         return True
         return False
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from jitmod.analysis.boundaries import COMPREHENSIONS, loop_around
 from jitmod.analysis.infer import Inference
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 
 _KEEPING = frozenset({"append", "add", "insert", "setdefault", "appendleft"})
@@ -14,10 +15,10 @@ _KEEPING = frozenset({"append", "add", "insert", "setdefault", "appendleft"})
 
 def late_closures(module: SourceModule, infer: Inference) -> Iterator[tuple[ast.Lambda, str]]:
     """Each lambda that computes with jax, with the name whose last value all of them see."""
-    for node in ast.walk(module.document.tree):
-        if isinstance(node, ast.Lambda) and _is_kept(node, module) and _computes(node, module, infer):
+    for node in module.document.of(ast.Lambda):
+        if _is_kept(node, module) and _computes(node, module, infer):
             loop = loop_around(node, module)
-            for name in ast.walk(node.body):
+            for name in walk(node.body):
                 if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and _rebinds(loop, name, node, module):
                     yield node, name.id
                     break
@@ -38,7 +39,7 @@ def _is_kept(node: ast.Lambda, module: SourceModule) -> bool:
 
 
 def _computes(node: ast.Lambda, module: SourceModule, infer: Inference) -> bool:
-    names = (infer.dotted(n, module) for n in ast.walk(node.body) if isinstance(n, ast.Attribute | ast.Name))
+    names = (infer.dotted(n, module) for n in walk(node.body) if isinstance(n, ast.Attribute | ast.Name))
     return any(name is not None and name.startswith(("jax.", "equinox.")) for name in names)
 
 
@@ -50,5 +51,5 @@ def _rebinds(loop: ast.AST | None, name: ast.Name, closure: ast.Lambda, module: 
         targets = [g.target for g in loop.generators]
     else:
         targets = [loop.target] if isinstance(loop, ast.For | ast.AsyncFor) else []
-        targets += [t for s in ast.walk(loop) if isinstance(s, ast.Assign) for t in s.targets]
-    return any(isinstance(n, ast.Name) and n.id == name.id for t in targets for n in ast.walk(t))
+        targets += [t for s in walk(loop) if isinstance(s, ast.Assign) for t in s.targets]
+    return any(isinstance(n, ast.Name) and n.id == name.id for t in targets for n in walk(t))

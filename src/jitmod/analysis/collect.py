@@ -9,6 +9,7 @@ from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Loop
 from jitmod.analysis.ssa import Body, Node, Value
 from jitmod.analysis.values import Array
+from jitmod.source.nodes import walk
 from jitmod.source.scopes import Scope
 
 
@@ -77,13 +78,13 @@ def _is_list(scope: Scope, name: str, infer: Inference) -> bool:
 def _fresh(loop: Loop, scope: Scope, name: str, receiver: ast.Name) -> tuple[ast.stmt | None, list[ast.Name]]:
     """The statement that makes the list empty just before the loop, and every read of it after the loop."""
     module = loop.module
-    uses = [n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and n.id == name and n is not receiver
+    uses = [n for n in walk(scope.node) if isinstance(n, ast.Name) and n.id == name and n is not receiver
             and isinstance(n.ctx, ast.Load)]  # fmt: skip
     (first, *others) = scope.bindings[name]
     block = block_of(loop)
     init = first.node
     alone = isinstance(init, ast.AnnAssign) or (isinstance(init, ast.Assign) and len(init.targets) == 1)
-    deleted = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Del) for n in ast.walk(scope.node))
+    deleted = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Del) for n in walk(scope.node))
     if others or deleted or not alone or init not in block:
         return None, uses
     start, end = block.index(init), block.index(loop.statement)
@@ -91,7 +92,7 @@ def _fresh(loop: Loop, scope: Scope, name: str, receiver: ast.Name) -> tuple[ast
     for index in first.path:
         value = value.elts[index] if isinstance(value, ast.Tuple | ast.List) else None
     is_empty = (isinstance(value, ast.List) and not value.elts) or (isinstance(value, ast.Call) and not value.args)
-    between = [n for s in block[start + 1 : end] for n in ast.walk(s)]
+    between = [n for s in block[start + 1 : end] for n in walk(s)]
     early = any(isinstance(n, ast.Name) and n.id == name for n in between)
     before = any(u.lineno < loop.node.lineno for u in uses) or any(module.scope_of(u) is not scope for u in uses)
     if start > end or not is_empty or early or before:

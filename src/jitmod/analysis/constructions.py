@@ -9,6 +9,7 @@ from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.library import Role
 from jitmod.analysis.values import UNKNOWN, Constant, Instance, Number, Record, Routine
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 from jitmod.source.scopes import Scope
 
@@ -63,7 +64,7 @@ def is_pure_construction(expr: ast.expr, module: SourceModule, effects: Effects)
 
 def is_constant(expr: ast.expr, module: SourceModule, effects: Effects) -> bool:
     """Whether a construction reads nothing but literals, libraries, and constants of the module level."""
-    for node in ast.walk(expr):
+    for node in walk(expr):
         if isinstance(node, ast.Name):
             scope = module.scope_of(node).find(node.id)
             if scope is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.values import ClassRef, Instance, Kind, Routine, Transformed, is_device
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 
 # Measured on CPU: a call of a filter_jit costs as much as some seven eager operations (70 us against 10 us).
@@ -34,7 +35,7 @@ class Costs:
     def of_nodes(self, root: ast.AST, module: SourceModule) -> int:
         """The operations that evaluating `root` dispatches, once."""
         total = 0
-        for node in ast.walk(root):
+        for node in walk(root):
             match node:
                 case ast.Call():
                     total += self._of_call(node, module)

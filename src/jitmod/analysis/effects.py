@@ -34,6 +34,7 @@ from jitmod.analysis.values import (
     Transformed,
 )
 from jitmod.analysis.values import Iterator as LazyIterator
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Effects:
             yield from self._of_decorator(decorator, function.module)
         body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
         for part in body:
-            for node in ast.walk(part):
+            for node in walk(part):
                 yield from self._of_node(node, function)
 
     def _of_decorator(self, decorator: ast.expr, module: SourceModule) -> Iterator[Hazard]:

@@ -34,7 +34,7 @@ class FactoryCall:
 
 def factory_calls(module: SourceModule, infer: Inference) -> Iterator[FactoryCall]:
     """The calls of a file, inside functions, that make a compiled function through a factory of the project."""
-    for node in ast.walk(module.document.tree):
+    for node in module.document.of(ast.Assign):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
                 function = function_around(node, module)

@@ -10,6 +10,7 @@ from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.values import Instance
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, SourceModule
 
 _DYNAMIC = ("locals", "exec", "eval", "vars")
@@ -46,7 +47,7 @@ def flow_of(block: Block, infer: Inference) -> Flow:
             path = ast.unparse(target)
             if isinstance(target, ast.Attribute):
                 accesses.setdefault(path, []).append(target)
-                internal |= {n for n in ast.walk(target) if isinstance(n, ast.Name)}
+                internal |= {n for n in walk(target) if isinstance(n, ast.Name)}
                 _check_plain(target, block.module, infer)
             if path not in bound:
                 bound.append(path)
@@ -68,21 +69,21 @@ def _check_plain(target: ast.Attribute, module: SourceModule, infer: Inference) 
 
 def _targets(statement: ast.stmt) -> list[ast.Name | ast.Attribute]:
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-    return [n for t in targets if t is not None for n in ast.walk(t)
+    return [n for t in targets if t is not None for n in walk(t)
             if isinstance(n, ast.Name | ast.Attribute) and isinstance(n.ctx, ast.Store)]  # fmt: skip
 
 
 def _note_reads(
     root: ast.AST | None, bound: list[str], internal: set[ast.AST], accesses: dict[str, list[ast.Attribute]]
 ) -> None:
-    for node in ast.walk(root) if root is not None else ():
+    for node in walk(root) if root is not None else ():
         if isinstance(node, ast.Name) and node.id in bound:
             internal.add(node)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             path = ast.unparse(node)
             accesses.setdefault(path, []).append(node)
             if path in bound:
-                internal |= {n for n in ast.walk(node) if isinstance(n, ast.Name)}
+                internal |= {n for n in walk(node) if isinstance(n, ast.Name)}
 
 
 def _items(block: Block, internal: set[ast.AST]) -> list[ast.AST]:
@@ -93,7 +94,7 @@ def _items(block: Block, internal: set[ast.AST]) -> list[ast.AST]:
         while todo:
             node = todo.pop()
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-                inside = list(ast.walk(node))
+                inside = list(walk(node))
                 calls = any(isinstance(n, ast.Call | ast.Lambda) and not _is_length(n) for n in inside)
                 if not calls and not any(n in internal for n in inside):
                     found.append(node)
@@ -110,7 +111,7 @@ def _is_length(node: ast.AST) -> bool:
 def _live(block: Block, bound: list[str]) -> list[str]:
     """What the block binds and something else reads: after it, in the next round of a loop, or from outside."""
     module, function = block.module, block.function
-    own = {n for part in block.parts for n in ast.walk(part)}
+    own = {n for part in block.parts for n in walk(part)}
     live: list[str] = []
     for path in bound:
         if "." in path:
@@ -118,7 +119,7 @@ def _live(block: Block, bound: list[str]) -> list[str]:
             continue
         if any(path in s.rebinds for s in module.scopes.values()):
             raise Unplannable("dynamic-scope", block.anchor, f"`{path}` is global or nonlocal")
-        reads = [n for n in ast.walk(function.node) if isinstance(n, ast.Name) and n.id == path]
+        reads = [n for n in walk(function.node) if isinstance(n, ast.Name) and n.id == path]
         outside = [n for n in reads if n not in own and not isinstance(n.ctx, ast.Store)]
         outside += [n for n in reads if n not in own and isinstance(module.parents[n], ast.AugAssign)]
         carried = loop_around(block.anchor, module) is not None and _is_read_first(path, block)
@@ -131,7 +132,7 @@ def _is_read_first(path: str, block: Block) -> bool:
     """Whether the block reads a name before it binds it: the next round sees what this one leaves."""
     for statement in block.statements:
         value = getattr(statement, "value", None)
-        reads = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)} if value is not None else set()
+        reads = {n.id for n in walk(value) if isinstance(n, ast.Name)} if value is not None else set()
         if path in reads or (isinstance(statement, ast.AugAssign) and ast.unparse(statement.target) == path):
             return True
         if path in {ast.unparse(t) for t in _targets(statement)}:
@@ -141,6 +142,6 @@ def _is_read_first(path: str, block: Block) -> bool:
 
 def own_scope_only(block: Block, module: SourceModule) -> None:
     """Raises where the function looks its own names up in ways that cannot be followed."""
-    for node in ast.walk(block.function.node):
+    for node in walk(block.function.node):
         if isinstance(node, ast.Name) and node.id in _DYNAMIC and isinstance(node.ctx, ast.Load):
             raise Unplannable("dynamic-scope", node, f"`{node.id}` sees every name of the function")

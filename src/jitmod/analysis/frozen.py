@@ -25,6 +25,7 @@ from jitmod.analysis.values import (
     item_of,
 )
 from jitmod.analysis.values import Iterator as LazyIterator
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.scopes import Scope
 
@@ -89,7 +90,7 @@ class Frozen:
 
     def _set_in_init(self, cls: Class, attr: str) -> bool:
         init = self.inference.classes.method(cls, "__init__")
-        nodes = ast.walk(init.node) if init else ()
+        nodes = walk(init.node) if init else ()
         return any(isinstance(n, ast.Attribute) and n.attr == attr and isinstance(n.ctx, ast.Store) for n in nodes)
 
     def _of_variable(self, scope: Scope, name: str) -> Iterator[tuple[str, str]]:
@@ -127,7 +128,7 @@ class Frozen:
 
     def _only_read(self, name: str) -> bool:
         """Whether every use of a variable, in any file, takes a value out of it and hands the object to nobody."""
-        return all(self._is_plain_read(node, module) for module, node in self._uses.get(name, ()))
+        return all(self._is_plain_read(node, module) for module, node in self.inference.project.uses.get(name, ()))
 
     def _is_plain_read(self, node: ast.expr, module: SourceModule) -> bool:
         parent = module.parents.get(node)
@@ -161,22 +162,11 @@ class Frozen:
         return False
 
     @cached_property
-    def _uses(self) -> dict[str, list[tuple[SourceModule, ast.expr]]]:
-        """Every read of a name, or of an attribute of an imported module, by that name."""
-        found: dict[str, list[tuple[SourceModule, ast.expr]]] = {}
-        for module in self.inference.project.by_path.values():
-            for node in ast.walk(module.document.tree):
-                match node:
-                    case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
-                        found.setdefault(name, []).append((module, node))
-        return found
-
-    @cached_property
     def changed_names(self) -> frozenset[str]:
         """Names that the project stores into: `X[k] = `, `m.X = `, `X.append()`, `setattr(m, "X", ...)`, patches."""
         found: set[str] = set()
         for module in self.inference.project.by_path.values():
-            for node in ast.walk(module.document.tree):
+            for node in module.document.of(ast.Attribute, ast.Subscript, ast.Call, ast.AugAssign):
                 match node:
                     case ast.Attribute(value=ast.Name(id="self"), attr=attr, ctx=ast.Store() | ast.Del()):
                         found |= set() if self._in_init(node, module) else {attr}
@@ -190,7 +180,8 @@ class Frozen:
                         found |= set(_roots(value))
                     case ast.AugAssign(target=ast.Name(id=name)):
                         found |= {name} if module.scope_of(node).find(name) is module.scope else set()
-                found |= set(_patched(node))
+                if isinstance(node, ast.Call):
+                    found |= set(_patched(node))
             for name, bindings in module.scope.bindings.items():  # `from m import X as Y`: Y changes, and so does X
                 if name in found and bindings[-1].how == "import":
                     found.add(bindings[-1].target.rpartition(".")[2])
@@ -213,7 +204,7 @@ def _roots(expr: ast.expr) -> Iterator[str]:
             yield from _roots(value)
 
 
-def _patched(node: ast.AST) -> Iterator[str]:
+def _patched(node: ast.Call) -> Iterator[str]:
     """Names in the strings of `setattr(m, "x", v)`, `patch("m.x")`, `monkeypatch.setattr(m, "x", v)`."""
     match node:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args) if name in (

@@ -14,6 +14,7 @@ from jitmod.analysis.flow import Flow
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.values import Instance, Routine
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 
 _CATCHING = frozenset({"suppress", "raises", "assertRaises", "assertRaisesRegex", "warns", "catch_warnings"})
@@ -44,13 +45,13 @@ def _partial(block: Block, infer: Inference) -> set[str]:
         if value is not None and _may_raise(value, block.module, infer):
             found |= waiting
         if isinstance(part, ast.stmt):
-            waiting |= {ast.unparse(n) for n in ast.walk(part)
+            waiting |= {ast.unparse(n) for n in walk(part)
                         if isinstance(n, ast.Name | ast.Attribute) and isinstance(n.ctx, ast.Store)}  # fmt: skip
     return found
 
 
 def _may_raise(value: ast.AST, module: SourceModule, infer: Inference) -> bool:
-    for node in ast.walk(value):
+    for node in walk(value):
         if isinstance(node, ast.BinOp | ast.Compare | ast.Subscript):
             return True
         if isinstance(node, ast.Call) and infer.dotted(node.func, module) not in _SURE:
@@ -75,7 +76,7 @@ def _seen(guard: ast.Try | ast.With, body: ast.AST, module: SourceModule, infer:
         return None if any(_may_swallow(item.context_expr, module, infer) for item in guard.items) else set()
     if guard.handlers:
         return None
-    return {n.id for s in guard.finalbody for n in ast.walk(s) if isinstance(n, ast.Name)}
+    return {n.id for s in guard.finalbody for n in walk(s) if isinstance(n, ast.Name)}
 
 
 def _may_swallow(manager: ast.expr, module: SourceModule, infer: Inference) -> bool:
@@ -84,11 +85,11 @@ def _may_swallow(manager: ast.expr, module: SourceModule, infer: Inference) -> b
         return True
     kind = infer.kind(func, module)
     if isinstance(kind, Routine) and isinstance(kind.target, Function):
-        return any(isinstance(n, ast.Try) and n.handlers for n in ast.walk(kind.target.node))
+        return any(isinstance(n, ast.Try) and n.handlers for n in walk(kind.target.node))
     made = infer.kind(manager, module)
     if isinstance(made, Instance) and isinstance(made.cls, Class):
         leave = infer.classes.method(made.cls, "__exit__")
-        returns = [n.value for n in ast.walk(leave.node) if isinstance(n, ast.Return)] if leave else []
+        returns = [n.value for n in walk(leave.node) if isinstance(n, ast.Return)] if leave else []
         return any(r is not None and not (isinstance(r, ast.Constant) and not r.value) for r in returns)
     return False
 

@@ -35,6 +35,7 @@ from jitmod.analysis.values import (
     item_of,
 )
 from jitmod.analysis.values import Iterator as LazyIterator
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 
 Path = tuple[str, ...]
@@ -148,7 +149,7 @@ def changes_nothing(function: Function, effects: Effects) -> bool:
 def _lasting_changes(function: Function, effects: Effects) -> Iterator[bool]:
     body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
     yield from (not touch.owner for part in body for touch in touches(part, function.module, effects))
-    yield from (isinstance(n, ast.Global | ast.Nonlocal | ast.Yield | ast.YieldFrom) for s in body for n in ast.walk(s))
+    yield from (isinstance(n, ast.Global | ast.Nonlocal | ast.Yield | ast.YieldFrom) for s in body for n in walk(s))
 
 
 def own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> str:

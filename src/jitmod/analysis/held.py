@@ -22,6 +22,7 @@ from jitmod.analysis.values import (
     Sequence,
     Transformed,
 )
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Held:
         found: tuple[Hazard, ...] = ()
         for current in self.effects.inference.classes.lineage(cls):
             function = current.methods.get("__init__")
-            for node in ast.walk(function.node if function else ast.Pass()):
+            for node in walk(function.node if function else ast.Pass()):
                 if isinstance(node, ast.Call):
                     kind = self.effects.inference.kind(node, current.module)
                     if isinstance(kind, Instance):

@@ -15,6 +15,7 @@ from jitmod.analysis.stable import check_name, check_object, region
 from jitmod.analysis.syntax import first_line
 from jitmod.analysis.values import Array, Device, Instance, Transformed, is_device
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 from jitmod.source.signatures import argument
 
@@ -48,7 +49,7 @@ def uses_of(creation: Creation) -> Uses:
     if any(creation.name in s.rebinds for s in module.scopes.values() if s is not scope):
         raise Unplannable("late-binding", node, f"`{creation.name}` is rebound by a nested function")
     reads: list[ast.expr] = []
-    for name in ast.walk(scope.node):
+    for name in walk(scope.node):
         if isinstance(name, ast.Name) and name.id == creation.name and isinstance(name.ctx, ast.Load):
             if module.scope_of(name).find(name.id) is not scope:
                 continue
@@ -119,7 +120,7 @@ class Hoistable:
         scope = self.module.scope_of(self.creation.node)
         if isinstance(wrapped, ast.Name) and scope.find(wrapped.id) is scope and scope.is_function:
             bindings = scope.bindings[wrapped.id]
-            reads = [n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and n.id == wrapped.id]
+            reads = [n for n in walk(scope.node) if isinstance(n, ast.Name) and n.id == wrapped.id]
             node = bindings[0].node
             if len(bindings) == 1 and isinstance(node, ast.FunctionDef) and len(reads) == 1 and not node.decorator_list:
                 return node
@@ -159,7 +160,7 @@ class Hoistable:
             early += inner.decorator_list
         line = first_line(self.top())
         for expr in early:
-            for node in ast.walk(expr):
+            for node in walk(expr):
                 if not isinstance(node, ast.Name):
                     continue
                 scope = self.module.scope_of(node).find(node.id)
@@ -228,7 +229,7 @@ class Hoistable:
         """A nested function moves along only where nothing else uses it."""
         scope = self.module.scope_of(helper)
         moved = [*self._parts(self._inner()), *captures.helpers]
-        for node in ast.walk(scope.node):
+        for node in walk(scope.node):
             if isinstance(node, ast.Name) and node.id == helper.name and isinstance(node.ctx, ast.Load):
                 inside = any(part is node or part in self.module.ancestors(node) for part in moved)
                 if self.module.scope_of(node).find(node.id) is scope and not inside:
@@ -240,7 +241,7 @@ class Hoistable:
         found = list(self.effects.of_function(entry)) if entry is not None else []
         if entry is None:
             for part in parts:
-                for node in ast.walk(part):
+                for node in walk(part):
                     if isinstance(node, ast.Call):
                         found += self.effects.of_call(node, self.module)
                         made = self.effects.inference.kind(node, self.module)

@@ -42,6 +42,7 @@ from jitmod.analysis.values import (
     unpacked,
     with_length_token,
 )
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, Project, SourceModule
 from jitmod.source.scopes import Binding, Scope, names_in
 from jitmod.source.signatures import argument
@@ -379,7 +380,7 @@ class Inference:
                 return self.kind(function.node.body, function.module)
             annotation = function.node.returns
             promised = self.annotation(annotation, function.module) if annotation is not None else None
-            own = [n for n in ast.walk(function.node) if function.module.scope_of(n) is function.scope]
+            own = [n for n in walk(function.node) if function.module.scope_of(n) is function.scope]
             if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own):
                 return Iterator(UNKNOWN)
             returns = [n for n in own if isinstance(n, ast.Return)]

@@ -10,6 +10,7 @@ from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.values import Instance, Kind, Routine, Transformed
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, Project, SourceModule
 
 
@@ -46,7 +47,7 @@ def _reaches(function: Function, effects: Effects) -> bool:
     seen, todo = {function}, [function]
     while todo:
         current = todo.pop()
-        for node in ast.walk(current.node):
+        for node in walk(current.node):
             if isinstance(node, ast.Call):
                 kind = effects.inference.kind(node.func, current.module)
                 if _is_boundary(kind, effects):
@@ -103,13 +104,10 @@ class Contexts:
         if isinstance(function.node, ast.Lambda):
             return True
         name = function.node.name
-        for module in self.inference.project.by_path.values():
-            for node in ast.walk(module.document.tree):
-                if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-                    parent = module.parents.get(node)
-                    called = isinstance(parent, ast.Call) and parent.func is node
-                    if name == getattr(node, "id", getattr(node, "attr", "")) and not called:
-                        return True
+        for module, node in self.inference.project.uses.get(name, ()):
+            parent = module.parents.get(node)
+            if not (isinstance(parent, ast.Call) and parent.func is node):
+                return True
         return bool(function.decorators)
 
     def _is_compiled_call(self, call: ast.Call, module: SourceModule) -> bool:

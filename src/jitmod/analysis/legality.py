@@ -16,6 +16,7 @@ from jitmod.analysis.loops import COLLECTING, Loop, Stream, Unplannable
 from jitmod.analysis.reads import may_be_alias
 from jitmod.analysis.ssa import Body, Node, Value
 from jitmod.analysis.values import UNKNOWN, Array, Instance, Record, Routine
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class
 from jitmod.source.scopes import Scope
 
@@ -28,7 +29,7 @@ def check_context(loop: Loop, contexts: Contexts) -> None:
     if isinstance(parent.node, ast.ClassDef | ast.Lambda):
         raise Unplannable("local-callable", loop.node, "the loop stands in a class body or lambda")
     if loop.function is not None:
-        for node in ast.walk(loop.function.node):
+        for node in walk(loop.function.node):
             match node:
                 case ast.Call(func=ast.Name(id="locals" | "globals" | "exec" | "eval" | "vars" as name)):
                     raise Unplannable("dynamic-scope", node, f"`{name}()` in the function sees the loop's names")
@@ -95,7 +96,7 @@ _CATCHING = frozenset({"contextlib.suppress", "pytest.raises", "warnings.catch_w
 
 def check_try_around(loop: Loop, infer: Inference) -> None:
     """A try around the loop could see how far it came."""
-    inside = {n.id for n in ast.walk(loop.node) if isinstance(n, ast.Name)}
+    inside = {n.id for n in walk(loop.node) if isinstance(n, ast.Name)}
     for node in loop.module.ancestors(loop.node):
         if node is loop.module.scope_of(loop.node).node:
             return
@@ -103,7 +104,7 @@ def check_try_around(loop: Loop, infer: Inference) -> None:
             case ast.Try(handlers=[_, *_]):
                 raise Unplannable("exception-order", node, _MESSAGE)
             case ast.Try(finalbody=final):
-                read = {n.id for s in final for n in ast.walk(s) if isinstance(n, ast.Name)}
+                read = {n.id for s in final for n in walk(s) if isinstance(n, ast.Name)}
                 if read & inside:
                     raise Unplannable("exception-order", node, _MESSAGE)
             case ast.With(items=items):
@@ -119,7 +120,7 @@ def _may_swallow(manager: ast.expr, loop: Loop, infer: Inference) -> bool:
     kind = infer.kind(manager, loop.module)
     if isinstance(kind, Instance) and isinstance(kind.cls, Class):
         leave = infer.classes.method(kind.cls, "__exit__")
-        returns = [n.value for n in ast.walk(leave.node) if isinstance(n, ast.Return)] if leave else []
+        returns = [n.value for n in walk(leave.node) if isinstance(n, ast.Return)] if leave else []
         return any(r is not None and not (isinstance(r, ast.Constant) and not r.value) for r in returns)
     return True
 
@@ -142,7 +143,7 @@ def check_try_at_calls(loop: Loop, infer: Inference) -> None:
 def check_clock(loop: Loop, body: Body, infer: Inference) -> None:
     """A loop that reads the clock measures its items one by one."""
     for node in body.host_nodes():
-        for call in ast.walk(node.root) if node.root is not None else ():
+        for call in walk(node.root) if node.root is not None else ():
             name = infer.dotted(call.func, loop.module) if isinstance(call, ast.Call) else None
             if name is not None and name.startswith(("time.", "timeit.", "datetime.")):
                 raise Unplannable("timing-loop", call, "the loop reads the clock: it measures single items")
@@ -161,7 +162,7 @@ def check_late_readers(loop: Loop, body: Body, scanned: frozenset[str], infer: I
     for inner in loop.module.scopes.values():
         if inner is scope or not inner.is_function:
             continue
-        for name in ast.walk(inner.node):
+        for name in walk(inner.node):
             if isinstance(name, ast.Name) and name.id in wanted and inner.find(name.id) is scope:
                 message = f"`{name.id}` is read by `{inner.qualname}`, which may be called before it is bound anew"
                 raise Unplannable("late-binding", made.get(name.id, loop.node), message)
@@ -169,7 +170,7 @@ def check_late_readers(loop: Loop, body: Body, scanned: frozenset[str], infer: I
 
 def _may_call_anything(node: Node, loop: Loop, infer: Inference) -> bool:
     """Whether host work calls more than functions and methods of libraries."""
-    for call in ast.walk(node.root) if node.root is not None else ():
+    for call in walk(node.root) if node.root is not None else ():
         if isinstance(call, ast.Call):
             kind = infer.kind(call.func, loop.module)
             of_container = isinstance(call.func, ast.Attribute) and call.func.attr in library.MUTATING_METHODS
@@ -206,7 +207,7 @@ def live_names(loop: Loop) -> frozenset[str]:
     function = loop.function.node if loop.function else None
     if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return live_after(loop.statement, function)
-    return frozenset(n.id for n in ast.walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return frozenset(n.id for n in walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
 
 def check_results(values: Iterable[Value], at: ast.AST) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jitmod.analysis import library
 from jitmod.analysis.values import UNKNOWN, Array, Kind, Range, Record, Sequence, item_of, join
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 from jitmod.source.scopes import Binding, Scope
 
@@ -46,7 +47,7 @@ def _changes(scope: Scope, infer: Inference) -> dict[str, list[ast.AST]]:
     known = infer.changes
     if scope not in known:
         found: dict[str, list[ast.AST]] = {}
-        for node in ast.walk(scope.node):
+        for node in walk(scope.node):
             match node:
                 case (
                     ast.Call(func=ast.Attribute(value=ast.Name(id=base)))
@@ -68,7 +69,7 @@ def _mentions(scope: Scope, infer: Inference) -> dict[str, list[ast.Name]]:
     known = infer.mentions
     if scope not in known:
         found: dict[str, list[ast.Name]] = {}
-        for node in ast.walk(scope.node):
+        for node in walk(scope.node):
             if isinstance(node, ast.Name):
                 found.setdefault(node.id, []).append(node)
         known[scope] = found
@@ -89,7 +90,7 @@ def _is_handed_on(node: ast.Name, module: SourceModule, infer: Inference) -> boo
 def is_alike(elt: ast.expr, generator: ast.comprehension, module: SourceModule, infer: Inference) -> bool:
     """Whether the element of a comprehension has one shape and dtype whatever the item is."""
     counts = isinstance(infer.kind(generator.iter, module), Range)
-    for node in ast.walk(elt):
+    for node in walk(elt):
         match node:
             case ast.Call():
                 name = infer.dotted(node.func, module)

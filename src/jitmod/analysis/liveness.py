@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from jitmod.source.nodes import walk
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _Names = frozenset[str]
@@ -30,8 +32,8 @@ def _always_live(function: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Global | ast.Nonlocal):
             yield from node.names
         elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            yield from (n.id for part in _bodies(node) for n in ast.walk(part) if isinstance(n, ast.Name))
-            yield from (n for part in ast.walk(node) if isinstance(part, ast.Nonlocal) for n in part.names)
+            yield from (n.id for part in _bodies(node) for n in walk(part) if isinstance(n, ast.Name))
+            yield from (n for part in walk(node) if isinstance(part, ast.Nonlocal) for n in part.names)
 
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
@@ -60,7 +62,7 @@ def _reads(node: ast.AST | None, bound: _Names = _NONE) -> _Names:
         case ast.Name(id=name, ctx=ast.Load()):
             return frozenset({name}) - bound
         case ast.Lambda(args=args, body=body):
-            own = frozenset(a.arg for a in ast.walk(args) if isinstance(a, ast.arg))
+            own = frozenset(a.arg for a in walk(args) if isinstance(a, ast.arg))
             defaults = [d for d in [*args.defaults, *args.kw_defaults] if d is not None]
             return _reads(body, bound | own).union(*(_reads(d, bound) for d in defaults))
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
@@ -75,7 +77,7 @@ def _reads(node: ast.AST | None, bound: _Names = _NONE) -> _Names:
 
 
 def _stores(node: ast.AST) -> _Names:
-    return frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+    return frozenset(n.id for n in walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class _Pass:
             case ast.Match(subject=subject, cases=cases):
                 found = after
                 for case in cases:
-                    captured = frozenset(n.name for n in ast.walk(case.pattern)
+                    captured = frozenset(n.name for n in walk(case.pattern)
                                          if isinstance(n, ast.MatchAs | ast.MatchStar) and n.name)  # fmt: skip
                     found |= (self.block(case.body, after, exits) | _reads(case.guard)) - captured
                     found |= _reads(case.pattern)
@@ -144,7 +146,7 @@ class _Pass:
                 return exits.continued
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 a = s.args
-                notes = [x.annotation for x in ast.walk(a) if isinstance(x, ast.arg) and x.annotation is not None]
+                notes = [x.annotation for x in walk(a) if isinstance(x, ast.arg) and x.annotation is not None]
                 given = [*a.defaults, *[d for d in a.kw_defaults if d is not None], *s.decorator_list, *notes]
                 given += [s.returns] if s.returns is not None else []
                 return (after - {s.name}).union(*(_reads(d) for d in given))

@@ -100,7 +100,7 @@ def trip_of(found: tuple[Stream, ...]) -> Trip:
 
 def loops_in(module: SourceModule) -> Iterator[Loop]:
     """Every loop of a file, in source order."""
-    found = [node for node in ast.walk(module.document.tree) if isinstance(node, LOOPS)]
+    found = [node for node in module.document.of(*LOOPS) if isinstance(node, LOOPS)]
     for node in sorted(found, key=lambda n: (n.lineno, n.col_offset)):
         statement: ast.AST = node
         for parent in module.ancestors(node):

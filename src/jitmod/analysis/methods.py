@@ -11,6 +11,7 @@ from jitmod.analysis.effects import Effects
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.trees import settled
 from jitmod.analysis.values import Array, Device, Instance, Kind, Routine, Transformed
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument
 
@@ -85,7 +86,7 @@ def _plan(function: Function, plans: dict[Function, MethodPlan], effects: Effect
     called = {id(call.func) for call, _ in calls}
     attributes: list[str] = []
     reads: list[ast.Attribute] = []
-    for name in (n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == receiver):
+    for name in (n for n in walk(node) if isinstance(n, ast.Name) and n.id == receiver):
         parent = module.parents[name]
         if not isinstance(parent, ast.Attribute) or not isinstance(parent.ctx, ast.Load):
             raise Unplannable("mutable-self", name, f"`{function.name}` does more with `{receiver}` than to read it")
@@ -105,7 +106,7 @@ def _plan(function: Function, plans: dict[Function, MethodPlan], effects: Effect
 def _self_calls(function: Function, effects: Effects) -> Iterator[tuple[ast.Call, Function]]:
     """`self.other(...)` in a method."""
     receiver = function.parameters[0].arg if function.parameters else ""
-    for node in ast.walk(function.node):
+    for node in walk(function.node):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name)) as func) if name == receiver:
                 callee = plain_method(effects.inference.kind(func, function.module), effects)
@@ -140,7 +141,7 @@ def method_uses(
 
     Raises `Unplannable` where it is used in another way.
     """
-    for node in ast.walk(root):
+    for node in walk(root):
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         function = plain_method(effects.inference.kind(node, module), effects)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 from jitmod.source.scopes import Binding, Scope
 
@@ -52,7 +53,7 @@ def reaching(name: str, use: ast.AST, scope: Scope) -> list[Binding]:
 
 def reads_of_parameter(function: Function, parameter: str) -> Iterator[ast.Name]:
     """The reads of a parameter before it is bound to anything else."""
-    for node in ast.walk(function.node):
+    for node in walk(function.node):
         if isinstance(node, ast.Name) and node.id == parameter and isinstance(node.ctx, ast.Load):
             scope = function.module.scope_of(node).find(parameter)
             if scope is function.scope and any(b.how == "param" for b in reaching(parameter, node, scope)):
@@ -61,7 +62,7 @@ def reads_of_parameter(function: Function, parameter: str) -> Iterator[ast.Name]
 
 def reads_of_binding(name: str, binding: ast.AST, function: Function) -> Iterator[ast.Name]:
     """The reads of a name that may see what the statement `binding` gave it."""
-    for node in ast.walk(function.node):
+    for node in walk(function.node):
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
             scope = function.module.scope_of(node).find(name)
             if scope is not None and any(b.node is binding for b in reaching(name, node, scope)):
@@ -82,7 +83,7 @@ def _bound_by(parent: ast.AST, node: ast.AST, bindings: list[Binding]) -> list[B
             before = [test]
         case ast.Try(body=body) | ast.TryStar(body=body) if not any(node is s for s in body):
             before = list(body)
-    inside = {n for part in before for n in ast.walk(part)}
+    inside = {n for part in before for n in walk(part)}
     return [b for b in bindings if b.node in inside]
 
 

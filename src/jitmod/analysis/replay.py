@@ -17,6 +17,7 @@ from jitmod.analysis.loops import COLLECTING, header, names_of
 from jitmod.analysis.periods import Block
 from jitmod.analysis.plan import LoopPlan, Piece
 from jitmod.analysis.ssa import Node, Value
+from jitmod.source.nodes import walk
 
 _HOOK = "__replay__"
 _SELF = "__items__"
@@ -70,7 +71,7 @@ class Replay:
 
     def _items(self) -> Any:
         _, iterable = header(self.plan.loop)
-        names = {n.id for n in ast.walk(iterable) if isinstance(n, ast.Name)}
+        names = {n.id for n in walk(iterable) if isinstance(n, ast.Name)}
         local = {name: self.outer[name] for name in names if name in self.outer}
         return eval(compile(ast.Expression(iterable), "<items>", "eval"), {**self.space, **local})
 
@@ -201,7 +202,7 @@ def replayed(plan: LoopPlan) -> tuple[ast.stmt | ast.expr, dict[str, Any]]:
     """
     node = plan.loop.node
     scope = plan.loop.module.scope_of(node)
-    mentioned = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in scope.bindings}
+    mentioned = {n.id for n in walk(node) if isinstance(n, ast.Name) and n.id in scope.bindings}
     hook = f"{_HOOK}{node.lineno}_{node.col_offset}"
     code: Code = {}
     if isinstance(node, COLLECTING):
@@ -214,7 +215,7 @@ def replayed(plan: LoopPlan) -> tuple[ast.stmt | ast.expr, dict[str, Any]]:
             assert isinstance(node, ast.ListComp)
             return [found[node.elt] for found in run.elements]
 
-        targets = {n.id for n in ast.walk(header(plan.loop)[0]) if isinstance(n, ast.Name)}
+        targets = {n.id for n in walk(header(plan.loop)[0]) if isinstance(n, ast.Name)}
         given = ", ".join(f"{name!r}: {name}" for name in sorted(mentioned - targets))
         return ast.parse(f"{hook}({{{given}}}, globals())", mode="eval").body, {hook: elements}
 
@@ -224,6 +225,6 @@ def replayed(plan: LoopPlan) -> tuple[ast.stmt | ast.expr, dict[str, Any]]:
     lines = ["__outer__ = {}"]
     lines += [f"try: __outer__[{n!r}] = {n}\nexcept NameError: pass" for n in sorted(mentioned)]
     lines.append(f"__left__ = {hook}(__outer__, globals())")
-    stores = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    stores = {n.id for n in walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     lines += [f"if {n!r} in __left__: {n} = __left__[{n!r}]" for n in sorted(mentioned & stores)]
     return ast.If(ast.Constant(True), list(ast.parse("\n".join(lines)).body), []), {hook: names}

@@ -28,6 +28,7 @@ from jitmod.analysis.values import (
     joined,
     length_of,
 )
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 from jitmod.source.scopes import Binding
 
@@ -172,7 +173,7 @@ def falls_off(body: list[ast.stmt]) -> bool:
         case ast.With(body=inner) | ast.AsyncWith(body=inner):
             return falls_off(inner)
         case ast.While(test=ast.Constant(value=True), body=inner):
-            return any(isinstance(n, ast.Break) for s in inner for n in ast.walk(s))
+            return any(isinstance(n, ast.Break) for s in inner for n in walk(s))
         case ast.Match(cases=cases):
             whole = any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and not c.guard for c in cases)
             return not whole or any(falls_off(c.body) for c in cases)

@@ -8,6 +8,7 @@ from jitmod.analysis.boundaries import LOOPS, loop_around
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.values import Mapping, Record, Sequence
 from jitmod.analysis.varying import Varying
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 
 _JOINING = frozenset({"append", "concatenate", "hstack", "vstack", "stack", "r_", "concat", "pad"})
@@ -45,11 +46,11 @@ def _grows_in_loop(expr: ast.Name, name: str, module: SourceModule, infer: Infer
     loop = loop_around(expr, module)
     if loop is None or not isinstance(loop, LOOPS):
         return None
-    for node in ast.walk(loop):
+    for node in walk(loop):
         match node:
             case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call(func=func) as value) if target == name:
                 joins = getattr(func, "attr", getattr(func, "id", "")) in _JOINING
-                if joins and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(value)):
+                if joins and any(isinstance(n, ast.Name) and n.id == name for n in walk(value)):
                     return f"`{name}` grows in line {node.lineno}"
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append" | "extend")) if owner == name:
                 if isinstance(infer.kind(expr, module), Sequence | Record | Mapping):

@@ -15,6 +15,7 @@ from jitmod.analysis.effects import Effects
 from jitmod.analysis.loops import Loop, Stream
 from jitmod.analysis.syntax import loads, stored
 from jitmod.analysis.values import Device, Kind, element, item_of
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 
 
@@ -146,7 +147,7 @@ class Environment:
         """The names that one iteration binds."""
         names = {name for statement in self.loop.body for name in stored(statement)}
         deleted = [
-            n for s in self.loop.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)
+            n for s in self.loop.body for n in walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)
         ]
         return frozenset(names | {n.id for n in deleted})
 
@@ -182,7 +183,7 @@ class Environment:
 
     def use_names(self, root: ast.AST, node: Node) -> None:
         """Note what `node` reads below `root`, parts that are nodes of their own aside."""
-        apart = {n for expr in node.uses for n in ast.walk(expr)}
+        apart = {n for expr in node.uses for n in walk(expr)}
         for name in loads(root):
             if name not in apart and not self.is_local(name):
                 node.uses[name] = self.read(name.id, name)
@@ -200,7 +201,7 @@ class Environment:
             if isinstance(parent, ast.comprehension):
                 in_iterable = inner is parent.iter
             if isinstance(parent, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-                bound = {n.id for g in parent.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+                bound = {n.id for g in parent.generators for n in walk(g.target) if isinstance(n, ast.Name)}
                 if name.id in bound and not (in_iterable and inner is parent.generators[0]):
                     return True
                 in_iterable = False

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 from jitmod.source.scopes import Binder
 
@@ -28,7 +29,7 @@ def target_of(statement: ast.stmt) -> ast.expr:
 
 def loads(root: ast.AST) -> Iterator[ast.Name]:
     """The names that are read below a node; an augmented assignment reads its target."""
-    for node in ast.walk(root):
+    for node in walk(root):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield node
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
@@ -46,7 +47,7 @@ def stored(statement: ast.stmt) -> list[str]:
 
 def calls(root: ast.AST) -> Iterator[ast.Call]:
     """The calls below a node."""
-    return (n for n in ast.walk(root) if isinstance(n, ast.Call))
+    return (n for n in walk(root) if isinstance(n, ast.Call))
 
 
 def below(root: ast.AST, apart: AbstractSet[ast.AST] = frozenset()) -> Iterator[ast.AST]:

@@ -13,6 +13,7 @@ from jitmod.analysis.loops import Stream, header
 from jitmod.analysis.ssa import Blocker, Environment, Value
 from jitmod.analysis.syntax import calls, is_simple_comparison, loads
 from jitmod.analysis.values import Array, Constant, Device, Instance, NdArray, Routine, Sequence, is_device
+from jitmod.source.nodes import walk
 
 _NEVER_DEVICE = (ast.Constant, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.Dict, ast.IfExp, ast.BoolOp)
 
@@ -216,7 +217,7 @@ class Traceable:
                 if index.origin == "item" and index.stream is not None and index.stream.source is None:
                     return Blocker("slice-bounds", expr, f"`{ast.unparse(expr)}` may have other items than the loop")
             case ast.Slice() | ast.BinOp():
-                names = {n.id for n in ast.walk(expr.slice) if isinstance(n, ast.Name)}
+                names = {n.id for n in walk(expr.slice) if isinstance(n, ast.Name)}
                 if any(self.env.read(n, expr).origin == "item" for n in names):
                     return Blocker("slice-bounds", expr, f"`{ast.unparse(expr)}` is a window whose bounds are computed")
         return self.blocker(expr.slice)
@@ -247,7 +248,7 @@ class Traceable:
         """The sources whose length is the trip count by construction."""
         _, iterable = header(self.env.loop)
         found = {ast.unparse(s.source) for s in self.env.streams if s.source is not None}
-        for call in ast.walk(iterable):
+        for call in walk(iterable):
             match call:
                 case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[counted])]):
                     found.add(ast.unparse(counted))

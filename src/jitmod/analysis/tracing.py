@@ -30,6 +30,7 @@ from jitmod.analysis.values import (
     Transformed,
     is_device,
 )
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument
 
@@ -49,7 +50,7 @@ class EagerCode:
         if function not in self._iterating:
             self._iterating[function] = False
             module = function.module
-            for node in ast.walk(function.node):
+            for node in walk(function.node):
                 if isinstance(node, ast.Call):
                     kind = self.effects.inference.kind(node.func, module)
                     inside = loop_around(node, module) is not None and self._is_heavy(kind)
@@ -87,7 +88,7 @@ class EagerCode:
         known = self._reaching
         if function not in known:
             known[function] = False
-            calls = [n for n in ast.walk(function.node) if isinstance(n, ast.Call)]
+            calls = [n for n in walk(function.node) if isinstance(n, ast.Call)]
             known[function] = any(
                 self._is_heavy(self.effects.inference.kind(c.func, function.module)) for c in calls
             )

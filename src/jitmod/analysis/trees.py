@@ -59,12 +59,9 @@ def _updates(value: ast.expr | None, expr: ast.expr, module: SourceModule, infer
 
 def _from_outside(attr: str, cls: Class, infer: Inference) -> Iterator[Kind]:
     """What code outside of the class assigns to an attribute of that name."""
-    for module in infer.project.by_path.values():
-        for node in ast.walk(module.document.tree):
-            match node:
-                case ast.Assign(targets=targets, value=value):
-                    for target in targets:
-                        if isinstance(target, ast.Attribute) and target.attr == attr:
-                            function = module.functions.get(module.scope_of(node).node)
-                            if function is None or function.owner is not cls:
-                                yield infer.kind(value, module)
+    for module, node in infer.project.stores.get(attr, ()):
+        assignment = module.parents[node]
+        if isinstance(assignment, ast.Assign) and node in assignment.targets:
+            function = module.functions.get(module.scope_of(assignment).node)
+            if function is None or function.owner is not cls:
+                yield infer.kind(assignment.value, module)

@@ -9,6 +9,7 @@ from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.values import is_device
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 from jitmod.source.scopes import Binding, Scope
 from jitmod.source.signatures import argument
@@ -73,7 +74,7 @@ class Varying:
             case "augment":
                 return f"`{name}` changes in every round" if loop_around(binding.node, scope.module) else None
             case "assign" if binding.value is not None and depth > 0:
-                mentions = any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(binding.value))
+                mentions = any(isinstance(n, ast.Name) and n.id == name for n in walk(binding.value))
                 if mentions and loop_around(binding.node, scope.module) is not None:
                     return f"`{name}` changes in every round"
                 return self.why(binding.value, scope.module, depth - 1)
@@ -89,13 +90,10 @@ class Varying:
 
     def _of_attribute(self, expr: ast.Attribute, attr: str) -> str | None:
         """`self.t`, where something counts it up, or sets it after the object was made."""
-        for module in self.inference.project.by_path.values():
-            for node in ast.walk(module.document.tree):
-                match node:
-                    case ast.AugAssign(target=ast.Attribute(attr=name)) if name == attr:
-                        return f"`{ast.unparse(expr)}` is counted up in line {node.lineno}"
-                    case ast.Attribute(attr=name, ctx=ast.Store()) if name == attr:
-                        maker = getattr(module.scope_of(node).node, "name", "")
-                        if maker not in ("__init__", "__post_init__"):
-                            return f"`{ast.unparse(expr)}` is assigned in line {node.lineno}"
+        for module, node in self.inference.project.stores.get(attr, ()):
+            if isinstance(module.parents[node], ast.AugAssign):
+                return f"`{ast.unparse(expr)}` is counted up in line {node.lineno}"
+            maker = getattr(module.scope_of(node).node, "name", "")
+            if isinstance(node.ctx, ast.Store) and maker not in ("__init__", "__post_init__"):
+                return f"`{ast.unparse(expr)}` is assigned in line {node.lineno}"
         return None

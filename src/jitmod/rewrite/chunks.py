@@ -6,7 +6,6 @@ excess is dropped.
 
 from __future__ import annotations
 
-import ast
 from functools import cached_property
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.values import Array, NdArray, Record
 from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.text import indented
+from jitmod.source.nodes import walk
 
 
 class Chunked(Compiled):
@@ -43,7 +43,7 @@ class Chunked(Compiled):
     def _reads_whole(self) -> bool:
         """Whether the computation reads what is iterated over as a whole, too."""
         roots = {path_of(s.source)[:1] for s in self.plan.items if s.source is not None}
-        inner = {n for read in self.plan.body.item_reads for n in ast.walk(read)}
+        inner = {n for read in self.plan.body.item_reads for n in walk(read)}
         uses = [e for n in self.plan.body.device_nodes() for e, v in n.uses.items() if v.origin == "invariant"]
         return any(path_of(e)[:1] in roots for e in uses if e not in inner)
 

@@ -25,6 +25,7 @@ from jitmod.rewrite.place import before_top_level
 from jitmod.rewrite.spliced import adding_arguments, replacing, text_with
 from jitmod.rewrite.text import reindent
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 
 _WIDTH = 110
@@ -56,7 +57,7 @@ class Extraction:
         check_unseen(block, flow, self.effects.inference)
         uses = [u for part in block.parts for u in method_uses(part, self.module, self.effects)]
         plans = plan_methods([function for _, _, function in uses], self.effects)
-        receivers = {n for node, _, _ in uses for n in ast.walk(node) if isinstance(n, ast.Name)}
+        receivers = {n for node, _, _ in uses for n in walk(node) if isinstance(n, ast.Name)}
         capturing = Capturing(
             self.module, block.function, self.effects, None, internal=flow.internal | receivers, whole=flow.whole,
             traced=traced_parameters(uses, plans, self.effects),
@@ -68,7 +69,7 @@ class Extraction:
         self._check(captures)
         imports = Imports(self.module)
         moved = (*block.parts, *[c.statement for c in captures.rebuilt])
-        mentioned = frozenset(n.id for p in moved for n in ast.walk(p) if isinstance(n, ast.Name))
+        mentioned = frozenset(n.id for p in moved for n in walk(p) if isinstance(n, ast.Name))
         mentioned |= bound_inside(moved, self.module)
         lifting = Lifting(self.module, captures, imports, self.namer, True, mentioned | set(flow.bound))
         self._name_attributes(flow, lifting)
@@ -165,7 +166,7 @@ class Extraction:
     def _constant_edits(self, lifting: Lifting) -> list[Edit]:
         scope = self.block.function.scope
         found = []
-        for node in ast.walk(self.block.function.node):
+        for node in walk(self.block.function.node):
             if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
                 continue
             if node.id in lifting.constants and self.module.scope_of(node).find(node.id) is scope:

@@ -17,6 +17,7 @@ from jitmod.rewrite.names import Namer
 from jitmod.rewrite.place import before_top_level, top_level
 from jitmod.rewrite.spliced import replacing, text_with
 from jitmod.rewrite.text import document_comments, reindent
+from jitmod.source.nodes import walk
 from jitmod.source.scopes import Scope
 
 
@@ -59,7 +60,7 @@ def _text(call: FactoryCall, value: ast.expr, inner: list[Edit]) -> str:
 
 
 def _reads(call: FactoryCall, scope: Scope) -> list[ast.Name]:
-    names = [n for n in ast.walk(call.function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    names = [n for n in walk(call.function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
     return [n for n in names if call.module.scope_of(n).find(n.id) is scope]
 
 
@@ -77,7 +78,7 @@ def _constants(call: FactoryCall, effects: Effects) -> list[Construction]:
             raise Unplannable("local-callable", argument, f"{what}; {todo}")
         found += [local] if local is not None else []
     exprs = [call.call.func, *[c.value for c in found], *[a for a in arguments]]
-    for node in (n for e in exprs for n in ast.walk(e) if isinstance(n, ast.Name)):
+    for node in (n for e in exprs for n in walk(e) if isinstance(n, ast.Name)):
         scope = module.scope_of(node).find(node.id)
         if scope is not None and scope.parent is None:
             body = module.document.tree.body

@@ -22,6 +22,7 @@ from jitmod.rewrite.place import before_top_level, blank_lines
 from jitmod.rewrite.stacking import Stacking
 from jitmod.rewrite.text import document_comments, indented, reindent, splice
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 
 
@@ -114,14 +115,14 @@ class Compiled:
         """Whether a function or generator of the loop's scope reads the name, at a time that nobody knows."""
         lazy = (ast.Lambda, ast.GeneratorExp, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         scope = self.module.scope_of(self.plan.loop.node).node
-        inner = [n for n in ast.walk(scope) if isinstance(n, lazy) and n is not scope]
-        return any(isinstance(n, ast.Name) and n.id == name for part in inner for n in ast.walk(part))
+        inner = [n for n in walk(scope) if isinstance(n, lazy) and n is not scope]
+        return any(isinstance(n, ast.Name) and n.id == name for part in inner for n in walk(part))
 
     def _keeps_name(self, emit: Emit) -> bool:
         """Whether the loop over results may bind a value to the user's name: nothing binds it before it is read."""
         target, _ = header(self.plan.loop)
         name = emit.value.name
-        if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(target)):
+        if any(isinstance(n, ast.Name) and n.id == name for n in walk(target)):
             return False
         bound = False
         for node in self.plan.body.host_nodes():
@@ -160,7 +161,7 @@ class Compiled:
     # -- the compiled function ---------------------------------------------------------------------------------------
 
     def _rename_uses(self, node: Node) -> None:
-        items = {inner for read in self.plan.body.item_reads for inner in ast.walk(read.value)}
+        items = {inner for read in self.plan.body.item_reads for inner in walk(read.value)}
         for expr, value in node.uses.items():
             if isinstance(expr, ast.Name) and value.origin == "invariant" and expr not in items:
                 self.parameters.invariant(expr, value)
@@ -249,7 +250,7 @@ class Compiled:
 
     def _mentioned(self) -> set[str]:
         """The names that the map piece mentions, and the parameters."""
-        nodes = [n for node in self.plan.body.device_nodes() for n in ast.walk(node.statement)]
+        nodes = [n for node in self.plan.body.device_nodes() for n in walk(node.statement)]
         names = {n.id for n in nodes if isinstance(n, ast.Name)} | {s.name for s in self.plan.items}
         libraries = {name for name, found in self.module.scope.bindings.items() if found[-1].how == "import"}
         return names | libraries | {"jax", "jnp", "eqx"} | set(self.inner.values()) | set(self.captured.values())

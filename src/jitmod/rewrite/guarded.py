@@ -12,6 +12,7 @@ from jitmod.analysis.values import Instance
 from jitmod.model import Edit
 from jitmod.rewrite.spliced import text_with
 from jitmod.rewrite.text import is_exact
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument
 
@@ -29,9 +30,9 @@ def compared(
             continue
         simple = (ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop, ast.Load)
         literal = number(value) is not None or value not in [*call.args, *[k.value for k in call.keywords]]
-        if literal or not all(isinstance(n, simple) for n in ast.walk(value)):
+        if literal or not all(isinstance(n, simple) for n in walk(value)):
             return None
-        if not all(_is_plain(n, module, infer) for n in ast.walk(value) if isinstance(n, ast.Attribute)):
+        if not all(_is_plain(n, module, infer) for n in walk(value) if isinstance(n, ast.Attribute)):
             return None
         texts.append(module.document.text(value))
     return texts if need.positive is not None else None

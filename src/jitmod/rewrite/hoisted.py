@@ -21,6 +21,7 @@ from jitmod.rewrite.place import before_top_level
 from jitmod.rewrite.spliced import adding_arguments, adding_parameters, replacing, text_with
 from jitmod.rewrite.text import reindent
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 
 
@@ -52,7 +53,7 @@ class Hoisting:
         captures, filtered = judged.captures, judged.filtered
         imports = Imports(self.module)
         moved = (*parts, *captures.helpers, *[c.statement for c in captures.rebuilt])
-        mentioned = frozenset(n.id for p in moved for n in ast.walk(p) if isinstance(n, ast.Name))
+        mentioned = frozenset(n.id for p in moved for n in walk(p) if isinstance(n, ast.Name))
         mentioned |= bound_inside(moved, self.module)
         bound = frozenset(self.module.scopes[inner].bindings) if inner is not None else frozenset()
         lifting = Lifting(self.module, captures, imports, self.namer, filtered, mentioned, bound)
@@ -83,7 +84,7 @@ class Hoisting:
         root: ast.AST = function.node if function is not None else self.document.tree
         scope = function.scope if function is not None else self.module.scope
         found = []
-        for node in ast.walk(root):
+        for node in walk(root):
             if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
                 continue
             if node.id in lifting.constants and self.module.scope_of(node).find(node.id) is scope:
@@ -270,7 +271,7 @@ class Hoisting:
 
     def _is_known_above(self, expr: ast.expr) -> bool:
         line = first_line(self.hoistable.top())
-        for node in ast.walk(expr):
+        for node in walk(expr):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 scope = self.module.scope_of(node).find(node.id)
                 if scope is not None and scope.parent is None:

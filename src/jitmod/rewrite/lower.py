@@ -16,6 +16,7 @@ from jitmod.rewrite.collected import Collected
 from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.names import plural
 from jitmod.rewrite.text import is_exact, splice
+from jitmod.source.nodes import walk
 
 _WORDS = frozenset({"len", "list", "zip", "enumerate", "range", "all"})
 
@@ -102,7 +103,7 @@ class Lowering(LoopEdits):
         match loop.statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is loop.node:
                 scope = self.module.scope_of(loop.node)
-                uses = [n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and n.id == name]
+                uses = [n for n in walk(scope.node) if isinstance(n, ast.Name) and n.id == name]
                 reads = [n for n in uses if isinstance(n.ctx, ast.Load)]
                 mine = [n for n in reads if any(b.node is loop.statement for b in reaching(name, n, scope))]
                 folds = [c for n in mine if isinstance(c := self.module.parents[n], ast.Call) and c.args == [n]]
@@ -253,7 +254,7 @@ class Lowering(LoopEdits):
             ):
                 mapped = {ast.unparse(s.source) for s in self.plan.items if s.source is not None}
                 kept = [(e, p) for e, p in zip(elts, parts, strict=True) if ast.unparse(p) not in mapped
-                        or {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} & needed]  # fmt: skip
+                        or {n.id for n in walk(e) if isinstance(n, ast.Name)} & needed]  # fmt: skip
                 bound = ", ".join(self._grouped(e) for e, _ in kept)
                 sources = ", ".join(splice(self.document, p, self.function.hoisted) for _, p in kept)
                 return f"{bound}, {results}", f"zip({sources}, {', '.join(arrays)})"

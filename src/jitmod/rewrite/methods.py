@@ -14,6 +14,7 @@ from jitmod.rewrite.lifted import margin
 from jitmod.rewrite.names import Namer
 from jitmod.rewrite.spliced import adding_arguments, replacing, text_with
 from jitmod.rewrite.text import reindent
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function
 
 
@@ -44,7 +45,7 @@ class MovedMethods:
         if not body:
             raise Unplannable("mutable-self", node, f"`{plan.name}` has no body")
         extra = [self.parameters[a] for a in plan.attributes]
-        own = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | {p.arg for p in plan.function.parameters}
+        own = {n.id for n in walk(node) if isinstance(n, ast.Name)} | {p.arg for p in plan.function.parameters}
         for name in extra:
             if name in own:
                 raise Unplannable("mutable-self", node, f"`{name}` means something else in `{plan.name}`")

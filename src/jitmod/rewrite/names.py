@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 
 _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
@@ -24,11 +25,11 @@ class Namer:
     def of(cls, module: SourceModule) -> Namer:
         """A namer that avoids every name which the file mentions."""
         tree = module.document.tree
-        names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+        names = {n.id for n in walk(tree) if isinstance(n, ast.Name)}
         definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        names |= {n.name for n in ast.walk(tree) if isinstance(n, definitions)}
-        names |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
-        names |= {(a.asname or a.name).split(".")[0] for n in ast.walk(tree)
+        names |= {n.name for n in walk(tree) if isinstance(n, definitions)}
+        names |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
+        names |= {(a.asname or a.name).split(".")[0] for n in walk(tree)
                   if isinstance(n, ast.Import | ast.ImportFrom) for a in n.names}  # fmt: skip
         return cls(names)
 

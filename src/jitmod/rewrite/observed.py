@@ -24,6 +24,7 @@ from jitmod.model import Assumption, Edit, Finding, Patch, Variant
 from jitmod.rewrite.edits import EditConflict, compose
 from jitmod.source.document import Document, UnreadableSource
 from jitmod.source.loops import Loop, loops
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Project, SourceModule
 from jitmod.source.recording import Kinds
 from jitmod.source.scopes import Scope
@@ -94,7 +95,7 @@ def _is_mutable(kind: Kind, infer: Inference) -> bool:
 def _changes_only_its_own(loop: Loop, scope: Scope) -> bool:
     """Whether everything that the loop changes in place is a list or dict that its function has made."""
     changed: list[ast.expr] = []
-    for node in ast.walk(loop):
+    for node in walk(loop):
         match node:
             case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
                 changed.append(value)
@@ -131,7 +132,7 @@ class _Observing:
         """The names of which nothing but the recording says anything, and of which it says something."""
         helped = Inference(self._believing(self.kinds))
         read: dict[str, ast.Name] = {}
-        for node in ast.walk(self.loop):
+        for node in walk(self.loop):
             if isinstance(node, ast.Name) and node.id in self.kinds:
                 read.setdefault(node.id, node)
         kinds = {name: observed(node, self.module, helped) for name, node in sorted(read.items())}

@@ -26,6 +26,7 @@ from jitmod.analysis.values import (
 )
 from jitmod.rewrite.imports import Imports
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, SourceModule
 from jitmod.source.scopes import Scope
 
@@ -169,7 +170,7 @@ class Parameters:
                 plain = arg not in (function.node.args.vararg, function.node.args.kwarg)
                 once = len(function.scope.bindings[arg.arg]) == 1
                 if arg.arg == expr.id and arg.annotation is not None and plain and once:
-                    names = [n for n in ast.walk(arg.annotation) if isinstance(n, ast.Name)]
+                    names = [n for n in walk(arg.annotation) if isinstance(n, ast.Name)]
                     if all(self._is_global(n) for n in names):
                         return self.document.text(arg.annotation)
         return ""

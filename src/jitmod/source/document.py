@@ -7,13 +7,17 @@ import io
 import re
 import sys
 import tokenize
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from jitmod.model import Site, SourceError
+from jitmod.source.nodes import children, walk
 
 _BOM = b"\xef\xbb\xbf"
+_Node = TypeVar("_Node", bound=ast.AST)
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -32,11 +36,11 @@ _FRAMES = 20 * _DEEPEST
 def _depth(tree: ast.Module) -> tuple[int, int]:
     """How deep the syntax is nested, and the line where it is deepest."""
     line, deepest = 1, 0
-    nodes: list[tuple[ast.AST, int]] = [(tree, 1)]
+    nodes: list[ast.AST] = [tree]
     while nodes:
         deepest += 1
-        nodes = [(c, getattr(c, "lineno", line)) for node, line in nodes for c in ast.iter_child_nodes(node)]
-        line = nodes[0][1] if nodes else line
+        line = next((n.lineno for n in nodes if hasattr(n, "lineno")), line)
+        nodes = [child for node in nodes for child in children(node)]
     return deepest, line
 
 
@@ -69,6 +73,28 @@ class Document:
             raise UnreadableSource(SourceError(path, line, 1, message))
         sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))  # the analyses go down level by level
         return cls(path, text.encode(), encoding.removesuffix("-sig"), data.startswith(_BOM), tree)
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """The nodes of the file as `walk` goes through them."""
+        return tuple(walk(self.tree))
+
+    @cached_property
+    def parents(self) -> Mapping[ast.AST, ast.AST]:
+        """The parent of every node of the file."""
+        return {child: node for node in self.nodes for child in children(node)}
+
+    def of(self, kind: type[_Node], *others: type[_Node]) -> Iterator[_Node]:
+        """The nodes of the file that are exactly of these kinds, kind by kind."""
+        for one in (kind, *others):
+            yield from self._by_kind.get(one, ())  # type: ignore[misc]
+
+    @cached_property
+    def _by_kind(self) -> Mapping[type, list[ast.AST]]:
+        found: dict[type, list[ast.AST]] = {}
+        for node in self.nodes:
+            found.setdefault(node.__class__, []).append(node)
+        return found
 
     @classmethod
     def read(cls, root: Path, path: str) -> Document:

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 
 Loop = ast.For | ast.While | ast.ListComp | ast.DictComp
 _BOUND_BY_NAME = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -28,7 +29,7 @@ def names_read(loop: Loop) -> list[str]:
     """The names that a loop reads and does not bind: what they hold as it begins, they hold in all of it."""
     read: set[str] = set()
     bound: set[str] = set()
-    for node in ast.walk(loop):
+    for node in walk(loop):
         match node:
             case ast.Name(id=name, ctx=ast.Load()):
                 read.add(name)

@@ -108,10 +108,9 @@ class SourceModule:
     def scope(self) -> Scope:
         return self.scopes[self.document.tree]
 
-    @cached_property
+    @property
     def parents(self) -> Mapping[ast.AST, ast.AST]:
-        """The parent of every node of the file."""
-        return {child: node for node in ast.walk(self.document.tree) for child in ast.iter_child_nodes(node)}
+        return self.document.parents
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The innermost scope whose body holds `node` (a function's decorators and defaults are outside of it)."""
@@ -166,7 +165,15 @@ def _last(func: ast.expr) -> str:
     return getattr(func, "attr", getattr(func, "id", ""))
 
 
-_OF_SYNTAX = ("calls", "_values", "classes")  # what is cached of the text alone
+def _is_value(node: ast.expr, module: SourceModule) -> bool:
+    """Whether a read does anything but call what it reads, or hand it to a transform."""
+    parent = module.parents[node]
+    if isinstance(parent, ast.Call) and (parent.func is node or _last(parent.func) in _TRANSFORMS):
+        return False
+    return not isinstance(parent, ast.Attribute | ast.ClassDef | ast.arg)
+
+
+_OF_SYNTAX = ("calls", "uses", "stores", "_escaping", "classes")  # what is cached of the text alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,30 +276,44 @@ class Project:
         """Every call of the project by the last name of its callee: `f(...)`, `m.f(...)` and `self.f(...)` are `f`."""
         found: dict[str, list[tuple[SourceModule, ast.Call]]] = {}
         for module in self.by_path.values():
-            for node in ast.walk(module.document.tree):
-                if isinstance(node, ast.Call):
-                    match node.func:
-                        case ast.Name(id=name) | ast.Attribute(attr=name):
-                            found.setdefault(name, []).append((module, node))
+            for node in module.document.of(ast.Call):
+                match node.func:
+                    case ast.Name(id=name) | ast.Attribute(attr=name):
+                        found.setdefault(name, []).append((module, node))
         return {name: tuple(sites) for name, sites in found.items()}
+
+    @cached_property
+    def uses(self) -> Mapping[str, list[tuple[SourceModule, ast.Name | ast.Attribute]]]:
+        """Every read of a name or an attribute of the project, by that name."""
+        found: dict[str, list[tuple[SourceModule, ast.Name | ast.Attribute]]] = {}
+        for module in self.by_path.values():
+            for name in module.document.of(ast.Name):
+                if isinstance(name.ctx, ast.Load):
+                    found.setdefault(name.id, []).append((module, name))
+            for attribute in module.document.of(ast.Attribute):
+                if isinstance(attribute.ctx, ast.Load):
+                    found.setdefault(attribute.attr, []).append((module, attribute))
+        return found
+
+    @cached_property
+    def stores(self) -> Mapping[str, list[tuple[SourceModule, ast.Attribute]]]:
+        """Every attribute of the project that is assigned or deleted, by its name."""
+        found: dict[str, list[tuple[SourceModule, ast.Attribute]]] = {}
+        for module in self.by_path.values():
+            for node in module.document.of(ast.Attribute):
+                if not isinstance(node.ctx, ast.Load):
+                    found.setdefault(node.attr, []).append((module, node))
+        return found
 
     def escapes(self, name: str) -> bool:
         """Whether something of that name is used as a value anywhere: stored, passed on, wrapped."""
-        return name in self._values
+        if name not in self._escaping:
+            self._escaping[name] = any(_is_value(node, module) for module, node in self.uses.get(name, ()))
+        return self._escaping[name]
 
     @cached_property
-    def _values(self) -> frozenset[str]:
-        found: set[str] = set()
-        for module in self.by_path.values():
-            for node in ast.walk(module.document.tree):
-                match node:
-                    case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
-                        parent = module.parents[node]
-                        called = isinstance(parent, ast.Call) and parent.func is node
-                        wrapped = isinstance(parent, ast.Call) and _last(parent.func) in _TRANSFORMS
-                        if not (called or wrapped or isinstance(parent, ast.Attribute | ast.ClassDef | ast.arg)):
-                            found.add(name)
-        return frozenset(found)
+    def _escaping(self) -> dict[str, bool]:
+        return {}
 
     @cached_property
     def classes(self) -> tuple[Class, ...]:
