@@ -113,6 +113,12 @@ def test_workload_is_written_from_the_current_folder_or_the_root(run: Run, check
     run(checkout / "bench", "apply", "--workload", "work.py:run", "..")
     run(checkout / "src", "apply", "--branch", "x", "--workload", "bench/work.py:run")
     assert {call["workload"].run for call in trial.calls} == {"bench/work.py:run"}
+    trial.calls.clear()
+    for target in ("work.py", "work.py::test_x"):
+        run(checkout / "bench", "apply", "--branch", "y", "--workload", target, "..")
+    assert {call["workload"].run for call in trial.calls} == {"bench/work.py", "bench/work.py::test_x"}
+    missing = run(checkout, "apply", "--workload", "absent.py")
+    assert missing.exit_code == 2 and "no such file" in missing.stderr
 
 
 def test_options_reach_the_trial(run: Run, checkout: Path, trial: TrialLog) -> None:

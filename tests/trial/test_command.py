@@ -193,6 +193,8 @@ def sealed(repository: Path) -> Iterator[Path]:
     """The repository with nothing in it that could be written, and a wrong change as its last commit."""
     write(repository, {"app/net.py": WRONG})
     git(repository, "commit", "-qam", "wrong")
+    git(repository, "config", "user.name", "t")
+    git(repository, "config", "user.email", "t@t")
     folders = [repository, *(path for path in repository.rglob("*") if not path.is_symlink())]
     for path in folders:
         path.chmod(path.stat().st_mode & ~0o222)
@@ -206,11 +208,19 @@ def test_read_only_repository(sealed: Path, tmp_path_factory: pytest.TempPathFac
     """It can be tried; only what was to be written there is missing, and that is said."""
     scratches = tmp_path_factory.mktemp("scratch")
     before = contents(sealed)
-    command = [sys.executable, "-c", _DROP, "trial", "HEAD~1", "HEAD", *RUN, "-o", str(sealed / "evidence.json")]
-    ended = subprocess.run(command, cwd=sealed, env=os.environ | {"TMPDIR": str(scratches)}, text=True,
-                           capture_output=True)  # fmt: skip
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", _DROP, *arguments]
+        return subprocess.run(command, cwd=sealed, env=os.environ | {"TMPDIR": str(scratches)}, text=True,
+                              capture_output=True)  # fmt: skip
+
+    ended = run("trial", "HEAD~1", "HEAD", *RUN, "-o", str(sealed / "evidence.json"))
     assert (ended.returncode, ended.stdout.startswith("rejected: values")) == (2, True), ended.stderr
     assert "evidence.json: cannot be written: Permission denied" in ended.stderr
+    for command in (["apply"], ["apply", "--", "python", "bench.py"]):
+        applied = run(*command)
+        assert applied.returncode == 2 and "Traceback" not in applied.stderr
+        assert "cannot be written (Permission denied): nothing can be committed" in applied.stderr
     assert contents(sealed) == before and not list(scratches.iterdir())
 
 

@@ -20,6 +20,8 @@ import pytest
 
 from jitmod.trial.child import text
 from jitmod.trial.child.compare import compare, widened
+from jitmod.trial.child.parity import Reference
+from jitmod.trial.child.program import Observation
 from jitmod.trial.child.snapshot import arrays, snapshot
 
 X = jnp.linspace(0.0, 1.0, 6, dtype=jnp.float32).reshape(2, 3)
@@ -336,3 +338,17 @@ def test_tokens_that_vary_in_the_baseline_do_not_count() -> None:
     first, again = [("stdout", "id 17 loss 0.5")], [("stdout", "id 23 loss 0.5")]
     assert text.compare(first, again, [("stdout", "id 99 loss 0.5")], 1.0) is None
     assert text.compare(first, again, [("stdout", "id 99 loss 0.7")], 1.0) is not None
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "agrees"),
+    [
+        (1.0, 1.004, True), (1.0, 1.006, False), (float("nan"), float("nan"), True), (float("nan"), 1.0, False),
+        (float("inf"), float("inf"), True), (float("inf"), 1.0, False), (1.0, float("inf"), False),
+        (float("-inf"), float("inf"), False),
+    ],
+)  # fmt: skip
+def test_metrics_agree(expected: float, got: float, agrees: bool) -> None:
+    calls = [Observation(output=snapshot(X), metric=metric) for metric in (expected, got)]
+    judged = Reference((calls[0],), (calls[0],), 1.0, 0.005).judge(0, calls[1])
+    assert (judged.failure is None) is agrees

@@ -74,7 +74,17 @@ def test_explicit_file_must_exist(tmp_path: Path) -> None:
 
 
 def test_workload_of_the_command_line() -> None:
-    assert parse_workload("bench/a.py:Suite.run") == Workload("bench/a.py:Suite.run", "bench/a.py:Suite.run")
-    for wrong in ("bench/a.py", "a:run", "a.py:", "a.py:no-name"):
+    for right in ("bench/a.py:Suite.run", "bench/a.py", "tests/test_a.py::test_x[1]"):
+        assert parse_workload(right) == Workload(right, right)
+    for wrong in ("bench/a", "a:run", "a.py:", "a.py:no-name"):
         with pytest.raises(ConfigError, match=r"file\.py:function"):
             parse_workload(wrong)
+
+
+def test_scripts_and_tests_are_workloads_and_no_helpers(tmp_path: Path) -> None:
+    text = "[[tool.jitmod.workloads]]\nname = 'a'\nrun = 'work/train.py'\n{}\n"
+    (tmp_path / "pyproject.toml").write_text(text.format(""))
+    assert load(tmp_path).workloads == (Workload("a", "work/train.py"),)
+    (tmp_path / "pyproject.toml").write_text(text.format("setup = 'work/setup.py'"))
+    with pytest.raises(ConfigError, match=r"workloads\[0\]\.setup: must look like"):
+        load(tmp_path)

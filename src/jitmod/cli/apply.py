@@ -22,6 +22,7 @@ from jitmod.cli.session import (
     open_session,
     print_report,
 )
+from jitmod.cli.workloads import check_files, named
 
 if TYPE_CHECKING:
     from jitmod.delivery.apply import Terms
@@ -50,7 +51,11 @@ def apply(
     safe: Annotated[bool, typer.Option("--safe", help="Only patches that rest on no assumption.")] = False,
     workload: Annotated[
         list[str] | None,
-        typer.Option("--workload", metavar="FILE.py:FUNCTION", help="What a trial runs; may be given several times."),
+        typer.Option(
+            "--workload",
+            metavar="TARGET",
+            help="What a trial runs: FILE.py:FUNCTION, a test (FILE.py::test_x), or a script. May be repeated.",
+        ),
     ] = None,
     branch: Annotated[
         str | None, typer.Option("--branch", metavar="NAME", help="The branch to write; jitmod/NAMES if not given.")
@@ -189,9 +194,9 @@ def _terms(
     settings = session.config.gate
     if min_speedup is not None:
         settings = replace(settings, min_speedup=min_speedup)
-    chosen = tuple(_workload(text, session.root) for text in workloads) if workloads else session.config.workloads
+    chosen = tuple(named(workloads, session.root)) if workloads else session.config.workloads
     for one in chosen:
-        _check_files(one, session.root)
+        check_files(one, session.root)
     return Terms(try_patch, session.root, chosen, settings, python, budget, require_gpu, _recorded_last)
 
 
@@ -241,6 +246,7 @@ def _check_commits(session: Session) -> None:
         repository = Repository.around(session.root)
         repository.resolve("HEAD")
         repository.check_identity()
+        repository.check_writable()
 
 
 def _check_writable(session: Session) -> None:
@@ -248,24 +254,6 @@ def _check_writable(session: Session) -> None:
     from jitmod.delivery.job import check_tree
 
     check_tree(session.request, session.root)
-
-
-def _workload(text: str, root: Path) -> Workload:
-    """`--workload` is written from the current folder, as paths on a command line are, or from the project's root."""
-    from jitmod.source.config import parse_workload
-
-    parse_workload(text)
-    file, _, function = text.rpartition(":")
-    here = Path(file).resolve()
-    if here.is_file() and here.is_relative_to(root):
-        text = f"{here.relative_to(root).as_posix()}:{function}"
-    return parse_workload(text)
-
-
-def _check_files(workload: Workload, root: Path) -> None:
-    for target in (workload.run, workload.setup, workload.metric):
-        if target is not None and not (root / target.rpartition(":")[0]).is_file():
-            raise UsageError(f"workload {workload.name}: no such file in {root}: {target.rpartition(':')[0]}")
 
 
 def _about_dirty(dirty: list[str], base: str | None) -> str:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shutil
-import sys
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,13 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jitmod.cli.options import ConfigFile, Quiet
-from jitmod.cli.session import UsageError, failing_clearly, jitmod_version
+from jitmod.cli.session import UsageError, failing_clearly, interpreter, jitmod_version
+from jitmod.cli.workloads import from_root, named
 
 if TYPE_CHECKING:
     from jitmod.source.config import Workload
-
-
-_PROGRAM = re.compile(r"[^:]+\.py(::[^:]+)*")  # a script, or a test as pytest writes it
 
 
 class Printed(StrEnum):
@@ -98,7 +93,7 @@ def trial(
         workloads = _workloads(workload, setup, metric, metric_tolerance, root) or list(configured.workloads)
         if not workloads:
             raise UsageError("what is to be run? pass --workload FILE.py:function, or add [[tool.jitmod.workloads]]")
-        interpreter = _interpreter(python)
+        own = interpreter(python)
         with open_sides(base, candidate, here) as sides:
             if not sides.candidate:
                 raise UsageError(f"{base} and {candidate} hold the same Python files: there is nothing to try")
@@ -108,7 +103,7 @@ def trial(
                 code_root=sides.code_root,
                 user_root=sides.user_root,
                 settings=settings,
-                python=interpreter,
+                python=own,
                 base_commit=sides.base_commit,
                 budget=budget,
                 seed=seed,
@@ -146,36 +141,13 @@ def _write(output: Path, text: str) -> None:
 def _workloads(
     texts: list[str] | None, setup: str | None, metric: str | None, tolerance: float | None, root: Path
 ) -> list[Workload]:
-    from jitmod.source.config import Workload, check_target
+    from jitmod.source.config import check_target
 
-    if not texts:
-        if setup or metric:
-            raise UsageError("--setup and --metric go with --workload")
-        return []
-    targets = {}
-    for option, text in [("--workload", t) for t in texts] + [("--setup", setup), ("--metric", metric)]:
+    if not texts and (setup or metric):
+        raise UsageError("--setup and --metric go with --workload")
+    for option, text in (("--setup", setup), ("--metric", metric)):
         if text is not None:
-            if option != "--workload" or _PROGRAM.fullmatch(text) is None:
-                check_target(text, f"{option} {text}")
-            targets[text] = _from_root(text, root)
-    made = setup and targets[setup]
-    judged = metric and targets[metric]
-    return [Workload(text, targets[text], made, judged, tolerance) for text in texts]
-
-
-def _from_root(target: str, root: Path) -> str:
-    """A target is written from the current folder, as paths on a command line are, or from the project's root."""
-    file, suffix, rest = target.partition(".py")
-    here = Path(file + suffix).resolve()
-    if here.is_file() and here.is_relative_to(root):
-        return here.relative_to(root).as_posix() + rest
-    return target
-
-
-def _interpreter(python: Path | None) -> Path:
-    if python is None:
-        return Path(sys.executable)
-    found = shutil.which(os.fspath(python))
-    if found is None:
-        raise UsageError(f"--python: no such program: {python}")
-    return Path(found).absolute()  # not resolved: a virtual environment's python is a link, and its place matters
+            check_target(text, f"{option} {text}")
+    made, judged = (text and from_root(text, root) for text in (setup, metric))
+    workloads = named(texts or (), root)
+    return [replace(one, setup=made, metric=judged, metric_tolerance=tolerance) for one in workloads]

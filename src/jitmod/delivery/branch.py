@@ -59,8 +59,11 @@ def store_evidence(repository: Repository, document: Mapping[str, Any], digest: 
     text = json.dumps(document, indent=1, sort_keys=True, default=str)
     name = digest or hashlib.sha256(text.encode()).hexdigest()
     folder = repository.state / "evidence"
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f".{name}"
-    unfinished.write_text(text + "\n", encoding="utf-8")
-    unfinished.replace(folder / f"{name}.json")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / f".{name}"
+        unfinished.write_text(text + "\n", encoding="utf-8")
+        unfinished.replace(folder / f"{name}.json")
+    except OSError as error:
+        raise DeliveryError(f"the evidence of a trial cannot be written to {folder}: {error.strerror}") from None
     return name

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import git
 
@@ -131,13 +132,24 @@ class Repository:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the repository against another jitmod. The lock dies with the process, however that ends."""
-        self.state.mkdir(parents=True, exist_ok=True)
-        with (self.state / "lock").open("a") as handle:
+        with self._opened_lock() as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise DeliveryError("another jitmod is at work in this repository: wait for it to end") from None
             yield
+
+    def check_writable(self) -> None:
+        """Raise `DeliveryError` where nothing could be committed, because nothing can be written."""
+        self._opened_lock().close()
+
+    def _opened_lock(self) -> IO[str]:
+        try:
+            self.state.mkdir(parents=True, exist_ok=True)
+            return (self.state / "lock").open("a")
+        except OSError as error:
+            todo = "nothing can be committed; jitmod apply --dry-run --trial only shows what would be"
+            raise DeliveryError(f"{self.common} cannot be written ({error.strerror}): {todo}") from None
 
 
 @dataclass(frozen=True)

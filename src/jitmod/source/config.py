@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+_PROGRAM = re.compile(r"[^:]+\.py(::[^:]+)*")  # a script, or a test as pytest writes it
 
 
 class ConfigError(Exception):
@@ -15,7 +18,10 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class Workload:
-    """What a trial runs: `run(*setup())`. Each function is written `path/to/file.py:function`, from the root."""
+    """What a trial runs: `run(*setup())`. Each function is written `path/to/file.py:function`, from the root.
+
+    `run` may be a script as well (`path/to/file.py`), or a test as pytest writes it (`path/to/file.py::test_x`).
+    """
 
     name: str
     run: str
@@ -68,8 +74,8 @@ def load(root: Path, explicit: Path | None = None) -> Config:
 
 
 def parse_workload(text: str) -> Workload:
-    """The workload that `--workload F.py:function` names. Raises `ConfigError`."""
-    check_target(text, f"--workload {text}")
+    """The workload that `--workload` names. Raises `ConfigError`."""
+    check_run(text, f"--workload {text}")
     return Workload(name=text, run=text)
 
 
@@ -98,7 +104,7 @@ def _workload(entry: object, where: str) -> Workload:
         if key in values:
             texts[key] = _string(values[key], f"{where}.{key}")
             if key != "name":
-                check_target(texts[key], f"{where}.{key}")
+                (check_run if key == "run" else check_target)(texts[key], f"{where}.{key}")
     tolerance = values.get("metric_tolerance")
     return Workload(
         **texts,
@@ -141,6 +147,18 @@ def _number(value: object, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise ConfigError(f"{where}: must be a number of at least 0, not {value!r}")
     return float(value)
+
+
+def check_run(text: str, where: str) -> None:
+    """Raise `ConfigError` where `text` names neither a function of a file, nor a script or a test."""
+    if _PROGRAM.fullmatch(text) is None:
+        check_target(text, where)
+
+
+def target_file(target: str) -> str:
+    """The file of a function, a script or a test."""
+    file, suffix, _ = target.partition(".py")
+    return file + suffix
 
 
 def check_target(text: str, where: str) -> None:

@@ -77,7 +77,7 @@ def new_warning(expected: Sequence[Observation], got: Sequence[Observation]) -> 
 def _metric_failure(expected: Observation, got: Observation, tolerance: float) -> dict[str, Any] | None:
     a, b = expected.metric, got.metric
     assert a is not None and b is not None
-    if abs(a - b) <= tolerance * abs(a) or (math.isnan(a) and math.isnan(b)):
+    if a == b or (math.isnan(a) and math.isnan(b)) or (math.isfinite(a) and abs(a - b) <= tolerance * abs(a)):
         return None
     return {"test": "values", "path": "metric", "expected": str(a), "got": str(b), "tolerance": tolerance}
 
