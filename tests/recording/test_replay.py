@@ -312,6 +312,6 @@ def test_arguments_that_may_be_secret_and_failures_are_not_kept(
     assert words[-1].encode() not in stored
 
 
-def test_repetitions_vary_values_and_meet_another_structure_once() -> None:
-    assert [replay._chosen([0, 1, 0, 2], rep) for rep in (0, 1, 2, 3, 100, 101)] == [0, 1, 0, 2, 0, 2]
+def test_repetitions_vary_values_and_meet_every_structure_once() -> None:
+    assert [replay._chosen([0, 1, 0, 2], rep) for rep in (0, 1, 2, 3, 100, 101)] == [0, 1, 3, 2, 0, 2]
     assert [replay._chosen([0, 0, 0], rep) for rep in range(4)] == [0, 1, 2, 0]

@@ -98,12 +98,18 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def try_text(project: Path) -> Try:
-    """Try `text` as the project's app/net.py."""
+    """Try `text` as the project's app/net.py, or the texts of `files`."""
 
-    def attempt(text: str, workload: Workload = WORKLOAD, budget: float = 90.0, **options: Any) -> Trial:
+    def attempt(
+        text: str,
+        workload: Workload = WORKLOAD,
+        budget: float = 90.0,
+        files: dict[str, str] | None = None,
+        **options: Any,
+    ) -> Trial:
         return try_arms(
-            {"app/net.py": text}, code_root=project, user_root=project, workload=workload, settings=GateSettings(),
-            python=Path(sys.executable), budget=budget, **options,
+            files or {"app/net.py": text}, code_root=project, user_root=project, workload=workload,
+            settings=GateSettings(), python=Path(sys.executable), budget=budget, **options,
         )  # fmt: skip
 
     return attempt

@@ -52,6 +52,20 @@ def alternating(odd: float, even: float, candidate: float) -> dict[str, Any]:
     return measured
 
 
+def remembering(
+    measured: dict[str, Any], baseline: tuple[float, float], candidate: tuple[float, float]
+) -> dict[str, Any]:
+    """Seconds of calls with known and with new values, in each arm."""
+    arms = {"baseline": baseline, "candidate": candidate}
+    return measured | {"novelty": {arm: {"known": k, "new": n} for arm, (k, n) in arms.items()}}
+
+
+def loading(measured: dict[str, Any], seconds: float, compiling: float) -> dict[str, Any]:
+    """The candidate takes so long to be imported."""
+    spent = {"seconds": seconds, "trace": 0.0, "lower": 0.0, "compile": compiling}
+    return measured | {"loading": {"baseline": dict.fromkeys(spent, 0.0), "candidate": spent}}
+
+
 def scripted(measured: dict[str, Any]) -> dict[str, Any]:
     """Each call runs a script that defines one new function."""
     measured["fresh_functions"] = 1
@@ -164,12 +178,38 @@ CASES: dict[str, tuple[dict[str, Any], Status, str | None, str]] = {
     "baseline too slow": (
         evidence(failure={"how": "did not finish within 9 s", "stage": "baseline: first calls", "tail": ""}),
         Status.UNPROVEN, None, "too slow"),
+    "sabotage takes too long": (
+        evidence(failure={"how": "did not finish within 9 s", "stage": "candidate: sabotage (scaled)", "tail": ""}),
+        Status.UNPROVEN, None, "too slow"),
     "crash while measured": (
         evidence({"failure": {"how": "was ended by SIGSEGV", "stage": "candidate: cold call", "tail": "at x"}}),
         Status.CRASHED, None, "SIGSEGV"),
     "budget ends while measuring": (
         evidence({"failure": {"how": "did not finish within 9 s", "stage": "baseline: cold call", "tail": ""}}),
         Status.INCONCLUSIVE, None, "too slow"),
+    "faster only with values that it knows": (
+        evidence(*(remembering(m, (0.02, 0.02), (0.001, 0.02)) for m in FAST)),
+        Status.REJECTED, "slower", "with values that it has had before, 1.00x with new ones"),
+    "faster with new values too, if less": (
+        evidence(*(remembering(m, (0.02, 0.02), (0.001, 0.012)) for m in FAST)),
+        Status.ACCEPTED, None, "with values that it has not had before 1.67x"),
+    "new values cost both arms the same": (
+        evidence(*(remembering(m, (0.02, 0.04), (0.001, 0.021)) for m in FAST)), Status.ACCEPTED, None, "faster"),
+    "new values cost more in one process only": (
+        evidence(remembering(FAST[0], (0.02, 0.021), (0.001, 0.02)), FAST[1]), Status.ACCEPTED, None, "faster"),
+    "compiles while it is imported": (
+        evidence(*(loading(judged(0.01, 0.01, cold=(3.0, 0.5), seed=s), 2.6, 2.5) for s in (0, 1))),
+        Status.REJECTED, "slower", "slower"),
+    "computes while it is imported": (
+        evidence(*(loading(judged(0.02, 0.01, seed=s), 60.0, 0.0) for s in (0, 1))),
+        Status.REJECTED, "cold", "paid back"),
+    "an import that takes a little longer": (
+        evidence(*(loading(judged(2e-5, 1e-5, seed=s), 0.1, 0.0) for s in (0, 1))), Status.ACCEPTED, None, "faster"),
+    "keeps results": (
+        evidence(*FAST, kept=["m._memo"]), Status.UNPROVEN, None, "keeps results in m._memo"),
+    "changed code that does not run": (
+        evidence(*FAST, candidate_execution={"entered": {"_f": 2}, "missed": [], "unreached": ["a.py:g"]}),
+        Status.UNPROVEN, None, "never runs a.py:g"),
 }  # fmt: skip
 
 

@@ -32,6 +32,19 @@ def test_candidate_that_costs_more_is_rejected(name: str, trials: Trials) -> Non
     assert (verdict.status, verdict.test) == (Status.REJECTED, COSTS.wrong[name][2]), verdict.why
 
 
+KEEPS = COSTS.before.replace("x, rep", "x").replace("x + rep", "x")
+KEEPING = KEEPS.replace("def work(x):\n", "_KNOWN = {}\n\n\ndef work(x):\n    if id(x) in _KNOWN:\n"
+                        "        time.sleep(0.001)\n        return _KNOWN[id(x)][1]\n").replace(
+    "    return y * 2.0", "    _KNOWN[id(x)] = x, y * 2.0\n    return y * 2.0")  # fmt: skip
+
+
+def test_candidate_that_finds_its_results_again_is_rejected(trials: Trials) -> None:
+    trials.write({"items.py": KEEPS, "bench.py": COSTS.bench.replace("x, rep", "x")})
+    verdict = trials.judge({"items.py": KEEPING})
+    assert (verdict.status, verdict.test) == (Status.REJECTED, "slower"), verdict.why
+    assert "with new ones" in verdict.why
+
+
 def test_candidate_that_halves_the_time_is_accepted(trials: Trials) -> None:
     trials.write({"items.py": COSTS.before, "bench.py": COSTS.bench})
     verdict = trials.judge({"items.py": COSTS.right})

@@ -44,6 +44,11 @@ def lines(verdict: Verdict, evidence: Mapping[str, Any], unseen: Sequence[str]) 
     for label, said in (("parity", parity(verdict)), ("knobs", knobs(verdict)), ("device", verdict.device or "")):
         if said:
             yield f"  {label:<10} {one_line(said)}"
+    execution = evidence.get("explore", {}).get("candidate_execution", {})
+    silent = sorted({*execution.get("missed", ()), *execution.get("unused", ())})
+    if silent:
+        named = ", ".join(one_line(mark) for mark in silent[:3]) + (" ..." if len(silent) > 3 else "")
+        yield f"  note       new, and never run by this workload: {named}"
     if unseen:
         named = ", ".join(one_line(path) for path in unseen[:3]) + (" ..." if len(unseen) > 3 else "")
         yield f"  note       files that are no Python are the working tree's in both arms: {named}"

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from jitmod.model import Status, Verdict
 from jitmod.trial.child import stats
 from jitmod.trial.job import digest
+from jitmod.trial.times import Times
 
 _JUDGES = 2
-_PHASES = ("trace", "lower", "compile")
+# Stages in which running out of time is not the candidate's doing: it has run before, or it is not what runs.
+_NOT_THE_CANDIDATES = ("baseline", "both", "candidate: sabotage", "candidate: single executions")
 _COMPARABLE = 0.1  # relative distance from double precision beyond which the reference is another computation
 _EPSILON = 2.0**-23  # of single precision
 
@@ -64,7 +63,17 @@ def screen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | Non
         or _unseen(job, explored)
         or _untested(job, explored)
         or _too_small(job, explored)
+        or _kept(explored)
     )
+
+
+def _kept(explored: Mapping[str, Any]) -> Verdict | None:
+    """Times of calls that find what an earlier one has computed say nothing about those that do not."""
+    kept = explored.get("kept", [])
+    if not kept:
+        return None
+    why = f"the candidate keeps results in {kept[0]}, and every call gets the same values: let the workload take `rep`"
+    return Verdict(Status.UNPROVEN, why)
 
 
 def _untested(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | None:
@@ -130,6 +139,10 @@ def _unseen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | No
     if missed or not execution["entered"]:
         what = ", ".join(missed) or "the changed lines"
         return Verdict(Status.UNPROVEN, f"the workload never runs {what} of the candidate")
+    unreached = execution.get("unreached", [])
+    if unreached:
+        named = ", ".join(unreached[:3]) + (f" and {len(unreached) - 3} more" if unreached[3:] else "")
+        return Verdict(Status.UNPROVEN, f"the workload never runs {named}, and that is changed as well")
     sabotage = explored["sabotage"]
     if "seen" in sabotage.values():
         return None
@@ -141,7 +154,7 @@ def _unseen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | No
 def _failure(failure: Mapping[str, str], slow_baseline: Status) -> Verdict:
     stage, how = failure["stage"], failure["how"]
     tail = f"; it said last: {failure['tail']}" if failure["tail"] else ""
-    if stage.startswith("baseline") and how.startswith("did not finish"):
+    if how.startswith("did not finish") and stage.startswith(_NOT_THE_CANDIDATES):
         return Verdict(slow_baseline, f"the workload is too slow for the budget: the child {how} ({stage})")
     return Verdict(Status.CRASHED, f"the child {how} ({stage}){tail}")
 
@@ -174,7 +187,7 @@ def _judge_measurements(
     if len(pairs) < _JUDGES or min(pairs) < stats.FIRST_LOOK:
         why = f"the budget is too short: {pairs} warm pairs, and {_JUDGES} processes of {stats.FIRST_LOOK} are needed"
         return Verdict(Status.INCONCLUSIVE, why)
-    times = _Times(job, judges)
+    times = Times(job, judges)
     verdict = _retraces(explored, judges) or times.verdict()
     return replace(
         verdict, speedup=times.speedup, speedup_ci=times.interval, cold=times.cold, compiles=_compiles(explored, judges)
@@ -205,78 +218,3 @@ def _retraces(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) 
     why = f"retraces: {after:.3g} compilations a warm call, against {before:.3g} in the baseline"
     why += f" ({most})" if most else ""
     return Verdict(Status.REJECTED, why, test="retraces")
-
-
-class _Times:
-    """Cold and warm times of both arms, and what they say together."""
-
-    def __init__(self, job: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> None:
-        self._gate = job["gate"]
-        self._threshold = math.log(self._gate["min_speedup"])
-        self._each = [stats.log_ratios(m["warm"]["seconds"]["baseline"], m["warm"]["seconds"]["candidate"])
-                      for m in judges]  # fmt: skip
-        self._pooled = np.concatenate(self._each)
-        self._medians = stats.medians(self._pooled, job["seed"])
-        self._seconds = {arm: statistics.median(s for m in judges for s in m["warm"]["seconds"][arm])
-                         for arm in ("baseline", "candidate")}  # fmt: skip
-        self._cold = [{arm: statistics.median(_compiling(c) for c in m["cold"][arm]) for arm in m["cold"]}
-                      for m in judges]  # fmt: skip
-        itself = np.concatenate([stats.even_against_odd(m["warm"]["seconds"]["baseline"]) for m in judges])
-        self._noise = stats.false_gain(itself, self._gate["min_speedup"], self._gate["confidence"], job["seed"])
-        self._cold_pairs = min(len(m["cold"]["candidate"]) for m in judges)
-
-    @property
-    def speedup(self) -> float:
-        return math.exp(float(np.median(self._pooled)))
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        confidence = self._gate["confidence"]
-        low, high = stats.lower(self._medians, confidence), stats.upper(self._medians, confidence)
-        return math.exp(low), math.exp(high)
-
-    @property
-    def cold(self) -> dict[str, Any]:
-        """Seconds of tracing, lowering and compiling, and after how many calls a longer compilation is paid back."""
-        before, after = (statistics.median(c[arm] for c in self._cold) for arm in ("baseline", "candidate"))
-        saved = self._seconds["baseline"] - self._seconds["candidate"]
-        breakeven = 0.0 if after <= before else (after - before) / saved if saved > 0 else None
-        return {"baseline": before, "candidate": after, "pairs": self._cold_pairs, "breakeven_calls": breakeven}
-
-    def verdict(self) -> Verdict:
-        low = stats.lower(self._medians, self._gate["confidence"])
-        wins = all(float(np.median(ratios)) > self._threshold for ratios in self._each)
-        said = f"{self.speedup:.2f}x [{self.interval[0]:.2f}, {self.interval[1]:.2f}]"
-        middle = float(np.median(self._pooled))
-        if wins and low > self._threshold and middle > self._noise:
-            return self._warm_win(said)
-        if self._is_cold_win():
-            cold = self.cold
-            why = f"compiles in {cold['candidate']:.2f} s instead of {cold['baseline']:.2f} s, warm {said}"
-            return Verdict(Status.ACCEPTED, why)
-        if stats.upper(self._medians, 0.95) < self._threshold and (not self._noise or middle < -self._noise):
-            why = f"slower: {said}, and more than {self._gate['min_speedup']:.2f}x is asked for"
-            return Verdict(Status.REJECTED, why, test="slower")
-        why = f"{said} after {len(self._pooled)} pairs does not decide about {self._gate['min_speedup']:.2f}x"
-        if self._noise:
-            why += f"; the baseline against itself shows {math.exp(self._noise):.2f}x"
-        return Verdict(Status.INCONCLUSIVE, why)
-
-    def _warm_win(self, said: str) -> Verdict:
-        calls = self.cold["breakeven_calls"]
-        if calls is not None and calls > self._gate["max_breakeven"]:
-            why = f"cold: {said} when warm, but its compilation is paid back only after {calls:.0f} calls"
-            return Verdict(Status.REJECTED, why, test="cold")
-        later = f", paid back after {calls:.0f} calls" if calls else ""
-        return Verdict(Status.ACCEPTED, f"{said} faster{later}")
-
-    def _is_cold_win(self) -> bool:
-        return all(
-            c["baseline"] >= self._gate["min_cold_speedup"] * c["candidate"]
-            and c["baseline"] - c["candidate"] >= self._gate["min_cold_seconds"]
-            for c in self._cold
-        ) and stats.lower(self._medians, 0.95) >= math.log(self._gate["min_warm_for_cold"])
-
-
-def _compiling(cold: Mapping[str, float]) -> float:
-    return sum(cold[phase] for phase in _PHASES)

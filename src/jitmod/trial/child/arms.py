@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from . import files, replay, sabotage, targets, tests, wrap
+from . import files, reached, replay, sabotage, targets, tests, wrap
 from .capture import Router
 from .changes import changed_lines
 from .finder import Transform, Tree
@@ -41,6 +41,11 @@ class Bench:
     job: dict[str, Any]
     place: Place
     routers: tuple[Router, Router]
+
+    @property
+    def any_tree(self) -> Tree:
+        """For questions about places, which are the same in every arm."""
+        return self._tree({})
 
     @property
     def baseline(self) -> Overlay:
@@ -83,14 +88,16 @@ class Bench:
         return program, probes, clock
 
     def load_watched_candidate(self, number: int) -> tuple[Program, Probes]:
-        """With probes in the new functions; without any, at the changed lines."""
+        """With probes in the new functions; without any, at the changed lines. And at the changed functions."""
         probes, names = Probes(), self.job["new_functions"]
         lines = self._changes(self.baseline, self.candidate(number))
+        functions = {one.path: (*one.changed, *one.added) for one in self.touched(number)}
 
         def watch(path: str, tree: ast.Module) -> ast.Module:
             if path not in lines:
                 return tree
-            return probes.watch_functions(tree, names) if names else probes.watch_lines(tree, path, lines[path])
+            probes.watch_functions(tree, names) if names else probes.watch_lines(tree, path, lines[path])
+            return probes.watch_entries(tree, path, functions.get(path, ()))
 
         program = self.load(self.candidate(number), watch, probes.injected())
         probes.forget()
@@ -130,12 +137,33 @@ class Bench:
 
         return self.load(self.candidate(number), damage, sabotage.injected(spoil))
 
+    def changed_files(self, number: int) -> list[str]:
+        """Those that candidate `number` changes, adds or removes."""
+        return _changed_paths(self.baseline, self.candidate(number))
+
     def fresh_functions(self, number: int) -> tuple[tuple[str, ...], int]:
         """The changed files, and how many functions their new top-level statements define."""
         texts = self._texts(number)
         kinds = ast.FunctionDef | ast.Lambda
         defined = (node for one in texts for new in one.new_statements() for node in ast.walk(new))
         return tuple(one.path for one in texts), sum(isinstance(node, kinds) for node in defined)
+
+    def touched(self, number: int) -> list[reached.Touched]:
+        """What a person changed, file by file, but for tests. What a codemod changes is known from its site."""
+        if self.job["site"] is not None:
+            return []
+        changed = [one for one in self._texts(number) if not reached.is_test(one.path)]
+        return [reached.touched(one.path, one.before, one.after) for one in changed]
+
+    def mentioned(self, number: int) -> frozenset[str]:
+        """The names in the functions that a person changed, in either version."""
+        return frozenset(
+            name
+            for one in self._texts(number)
+            if self.job["site"] is None
+            for tree in (one.before, one.after)
+            for name in reached.names(tree, reached.touched(one.path, one.before, one.after))
+        )
 
     def _script_names(self) -> tuple[str, ...]:
         """What the baseline's script binds: both arms show that, and a candidate's new names are its own business."""

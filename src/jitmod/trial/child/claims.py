@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from .finder import Tree
+from .patches import Patches
 
 _REGISTER = (
     "register_pytree_node", "register_pytree_node_class", "register_pytree_with_keys",
@@ -25,11 +26,14 @@ class Claims:
     """Watches a project from now until `stop`.
 
     A class of a library that becomes a pytree is one for both versions, though the functions that take it apart are
-    those of one. Threads and worker processes run project code while the other version's modules are in place.
+    those of one. Threads and worker processes run project code while the other version's modules are in place. A
+    function that is put into a library serves both versions; `patches` looks for that, and is asked of the second one
+    alone, which puts it there anew.
     """
 
-    def __init__(self, code_root: str, user_root: str) -> None:
-        self._tree = Tree(code_root, user_root, {})
+    def __init__(self, tree: Tree, patches: Patches | None = None) -> None:
+        self._tree = tree
+        self._patches = patches
         self._threads = set(threading.enumerate())
         self._parent = _has_children()
         self._registered: list[str] = []
@@ -50,6 +54,7 @@ class Claims:
         started = [thread.name for thread in threading.enumerate() if self._is_new(thread)]
         found += [f"starts threads ({', '.join(sorted(started)[:3])})"] if started else []
         found += ["starts worker processes"] if _has_children() and not self._parent else []
+        found += [f"replaces {name}" for name in self._patches.found()[:3]] if self._patches is not None else []
         return found
 
     def _noting(self, register: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import compare, precision, targets, text
@@ -18,6 +19,7 @@ from .served import BASELINE, Opening, Seen
 from .tuning import tune
 
 _REPS = (0, 1)
+_DRAWN_SHARE = 0.2  # of the time that is left, for calls with further values of `rep`
 _SITE_SHARE = 0.3  # of the time that is left, for the comparison of single executions,
 _SITE_SECONDS, _SITE_CALLS = 5.0, 5.0  # and no more than this, and so many times a first call
 
@@ -29,7 +31,7 @@ class Stop(Exception):
 def explore(host: Host, channel: Channel, deadline: float) -> None:
     """Everything that one process can find out about the job; each finding goes to `channel` at once."""
     try:
-        reference = _baseline(host, channel)
+        reference = _baseline(host, channel, deadline)
         chosen = tune(host, channel, reference, deadline)
         channel.put("chosen", chosen)
         _check(host, channel, reference, chosen, deadline)
@@ -37,12 +39,12 @@ def explore(host: Host, channel: Channel, deadline: float) -> None:
         return
 
 
-def _baseline(host: Host, channel: Channel) -> Reference:
-    first = _first_calls(host, channel)
+def _baseline(host: Host, channel: Channel, deadline: float) -> Reference:
+    first = _first_calls(host, channel, deadline)
     channel.stage("baseline: second calls")
     try:
         with host.open(BASELINE) as arm:
-            again = _observe_all(arm)
+            again = _observe_all(arm, [call.rep for call in first])
     except (Exception, SystemExit) as error:
         raise _second(host, channel, describe(error)) from None
     raised = next((o.error for o in again if o.error), None)
@@ -52,7 +54,7 @@ def _baseline(host: Host, channel: Channel) -> Reference:
     return _widened(channel, reference)
 
 
-def _first_calls(host: Host, channel: Channel) -> tuple[Observation, ...]:
+def _first_calls(host: Host, channel: Channel, deadline: float) -> tuple[Observation, ...]:
     """The baseline's calls, with probes at the site. Stops where they show that nothing can be learnt here."""
     channel.stage("baseline: loading")
     try:
@@ -64,8 +66,11 @@ def _first_calls(host: Host, channel: Channel) -> tuple[Observation, ...]:
     with opened as arm:
         channel.put("takes_rep", arm.takes_rep)
         channel.stage("baseline: first calls")
-        first = _observe_all(arm, arm.restart_clock)
-        share, seen, claims = arm.share(first[-1].seconds), arm.seen(), arm.claims()
+        first = _observe_all(arm, _REPS, arm.restart_clock)
+        share = arm.share(first[-1].seconds)
+        if arm.takes_rep and not first[-1].error:
+            first += _observe_all(arm, _drawn(host.bench.job["seed"], first[-1].seconds, deadline))
+        seen, claims = arm.seen(), arm.claims()
     mark = next(iter(seen.placed), None)
     with_site = host.bench.job["site"] is not None
     # What a person changed may be a constant of the module; what a codemod rewrote has to run in the call.
@@ -129,25 +134,49 @@ def _check(host: Host, channel: Channel, reference: Reference, chosen: int, dead
         raise _problem(channel, "crashed", f"the candidate cannot be loaded: {_said(described)}") from None
     with opened as arm:
         channel.stage("candidate: first calls")
-        observed = _observe_all(arm)
-        seen = arm.seen()
+        observed = _observe_all(arm, reference.reps)
+        seen, claims = arm.seen(), arm.claims()
+    if claims and not host.is_paired:
+        raise _apart(channel, f"the candidate {' and '.join(claims)}")
     ran = _ran(seen, also_loaded=not host.bench.job["new_functions"])
     missed = [mark for mark in seen.placed if not ran[mark]]
-    channel.put("candidate_execution", {"entered": dict(ran), "missed": missed})
+    channel.put("candidate_execution", {"entered": dict(ran), "missed": missed, **_unreached(host, chosen, seen)})
     raised = next((o.error for o in observed if o.error), None)
     if raised and is_memory(raised) and not host.is_paired:
         raise _apart(channel, f"two versions do not fit beside each other: {_said(raised)}")
+    if raised and raised["type"] == REFUSED:
+        raise _problem(channel, "unproven", f"in the candidate, {_said(raised)}")
     if raised:
         channel.put("parity", {"failure": {"test": "exception", **raised}})
         return
+    channel.put("kept", _kept(reference, observed))
     parity, allowed = _end_to_end(host, channel, reference, observed, chosen)
+    mentioned = host.bench.mentioned(chosen)
+    parity["not_compared"] += [name for name in seen.opaque if name.rpartition(".")[2] in mentioned]
     if parity["failure"] is None:
         longest = _SITE_SECONDS + _SITE_CALLS * reference.first[0].seconds
         until = time.monotonic() + min(longest, _SITE_SHARE * (deadline - time.monotonic()))
-        parity |= _at_the_site(host, channel, chosen, until - time.monotonic())
+        parity |= _at_the_site(host, channel, chosen, reference.reps, until)
     channel.put("parity", parity)
     if parity["failure"] is None and ran:
         _sabotage(host, channel, reference, chosen, allowed)
+
+
+def _kept(reference: Reference, observed: Sequence[Observation]) -> list[str]:
+    """Where the candidate keeps results from call to call, and the baseline does not, if no call brings new values."""
+    if observed[0].takes_arguments or reference.reps != _REPS:
+        return []
+    known = reference.first[0].known.union(*(call.cached for call in reference.first))
+    return sorted({name for call in observed for name in (*call.globals, *call.cached)} - known)
+
+
+def _unreached(host: Host, chosen: int, seen: Seen) -> dict[str, list[str]]:
+    """What else is changed, and did not run: nothing was learnt of it."""
+    changed = {f"{one.path}:{name}" for one in host.bench.touched(chosen) for name in one.changed}
+    silent = [mark for mark, count in seen.functions.items() if not count]
+    inside = [mark for mark in silent if mark.rpartition(":")[0] not in seen.unread]
+    return {"unreached": [*seen.unread, *(m for m in inside if m in changed)],
+            "unused": [mark for mark in inside if mark not in changed]}  # fmt: skip
 
 
 def _end_to_end(
@@ -199,7 +228,7 @@ def _rounding(host: Host, reference: Reference, chosen: int) -> dict[str, float]
     """How far each part of the baseline's calls moves where its changed code is moved by units in the last place."""
     try:
         with host.open(Opening("rounded baseline", chosen)) as arm:
-            observed = _observe_all(arm)
+            observed = _observe_all(arm, reference.reps)
     except (Exception, SystemExit):
         return {}
     if any(o.error for o in observed):
@@ -211,12 +240,17 @@ def _rounding(host: Host, reference: Reference, chosen: int) -> dict[str, float]
     return found
 
 
-def _at_the_site(host: Host, channel: Channel, chosen: int, seconds: float) -> dict[str, Any]:
+def _at_the_site(
+    host: Host, channel: Channel, chosen: int, reps: Sequence[int], until: float
+) -> dict[str, Any]:
     channel.stage("candidate: single executions of the changed code")
     try:
-        with host.open(Opening("shadowed candidate", chosen, seconds=seconds)) as arm:
+        with host.open(Opening("shadowed candidate", chosen, seconds=until - time.monotonic())) as arm:
             observed = arm.observe(0)
             found, failure = arm.site()
+            if arm.takes_rep and not observed.error and failure is None and time.monotonic() < until:
+                observed = arm.observe(reps[-1])
+                found, failure = arm.site()
     except (Exception, SystemExit) as error:
         return {"site": {"problem": _said(describe(error))}}
     site = found | ({"problem": _said(observed.error)} if observed.error else {})
@@ -248,11 +282,21 @@ def _sabotage(host: Host, channel: Channel, reference: Reference, chosen: int, a
     channel.put("sabotage", results)
 
 
-def _observe_all(arm: Arm, before_last: Callable[[], None] | None = None) -> tuple[Observation, ...]:
-    """The first call and a later one; with another `rep` where the workload takes it. A failure ends the series."""
+def _drawn(seed: int, seconds: float, deadline: float) -> tuple[int, ...]:
+    """Further values of `rep`, where they cost little: nobody who writes a change knows them."""
+    calls = 2 * (len(_REPS) + 1)  # by both runs of the baseline, and by the candidate
+    if calls * seconds > _DRAWN_SHARE * (deadline - time.monotonic()):
+        return ()
+    return 2, random.Random(seed).randrange(100, 1000)
+
+
+def _observe_all(
+    arm: Arm, reps: Sequence[int], before_last: Callable[[], None] | None = None
+) -> tuple[Observation, ...]:
+    """A call for each of `reps`, which it is given where the workload takes it. A failure ends the series."""
     observed: list[Observation] = []
-    for rep in _REPS:
-        if before_last is not None and rep == _REPS[-1]:
+    for rep in reps:
+        if before_last is not None and rep == reps[-1]:
             before_last()
         observed.append(arm.observe(rep))
         if observed[-1].error:

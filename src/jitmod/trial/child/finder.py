@@ -7,11 +7,13 @@ files live there and are not in git. The source text of every file that the comm
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import sys
 import sysconfig
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from types import CodeType, ModuleType
@@ -95,7 +97,8 @@ class WorldLoader(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         vars(module).update(self._finder.injected)
-        super().exec_module(module)
+        with self._finder.timed(self._relative_path):
+            super().exec_module(module)
         for listener in listeners:
             listener(module)
 
@@ -107,7 +110,22 @@ class WorldFinder:
         self.tree = self._tree = tree
         self.injected = injected
         self.executed: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)  # that loading a file took, without its imports
+        self._within: list[float] = []
         self._transform = transform
+
+    @contextlib.contextmanager
+    def timed(self, relative: str) -> Iterator[None]:
+        """Count the seconds of the block for the file; those of blocks inside belong to other files."""
+        start = time.perf_counter()
+        self._within.append(0.0)
+        try:
+            yield
+        finally:
+            whole = time.perf_counter() - start
+            self.seconds[relative] += whole - self._within.pop()
+            if self._within:
+                self._within[-1] += whole
 
     def code(self, relative: str, place: str) -> CodeType | None:
         """The code of the arm's file at `relative`, to be run once; None where the arm has no such file."""

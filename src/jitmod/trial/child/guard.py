@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import writes
+from . import workers, writes
 from .landlock import forbid_changes
 from .writes import Write
 
@@ -43,6 +43,7 @@ def protect(root: str, scratch: str) -> None:
     _guard.root, _guard.scratch = os.path.realpath(root), os.path.realpath(scratch)
     _guard.confined = forbid_changes(_guard.root, _guard.scratch)
     _install()
+    workers.watch(_refuse)
 
 
 def listen(listener: Callable[[Write], None]) -> None:
@@ -71,6 +72,10 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if event in writes.PROGRAMS and _guard.root is not None and not _guard.confined:
         program = _name(event, arguments)
         _refuse(f"the workload starts a program ({program}), and this system cannot keep that off the project's files")
+    if event in writes.PROGRAMS and _guard.root is not None:
+        why = workers.project_program(event, arguments, _guard.root)
+        if why is not None:
+            _refuse(why)
     _own.now = True
     try:
         announced = list(writes.of_event(event, arguments))

@@ -44,6 +44,8 @@ class Arm(Protocol):
     def settle(self) -> None: ...
     def sample(self, batch: int, rep: int) -> Sample: ...
     def cold(self) -> dict[str, Any]: ...
+    def novelty(self) -> dict[str, float] | None: ...
+    def loading(self) -> dict[str, float]: ...
 
 
 class Host(Protocol):
@@ -86,8 +88,9 @@ class Paired:
         own = os.path.join(self.bench.place.scratch, f"arm{next(self._numbers)}")
         os.makedirs(own)
         request_file = os.path.join(own, "request.json")
+        alone = dataclasses.replace(opening, alone=True)
         details = {
-            "role": "arm", "asked": self._request["role"], "opening": dataclasses.asdict(opening), "scratch": own,
+            "role": "arm", "asked": self._request["role"], "opening": dataclasses.asdict(alone), "scratch": own,
             "seconds": max(1.0, self._deadline - time.monotonic()),
         }  # fmt: skip
         with open(request_file, "w", encoding="utf-8") as file:
@@ -189,6 +192,12 @@ class Remote:
 
     def cold(self) -> dict[str, Any]:
         return self._ask("cold")  # type: ignore[no-any-return]
+
+    def novelty(self) -> dict[str, float] | None:
+        return self._ask("novelty")  # type: ignore[no-any-return]
+
+    def loading(self) -> dict[str, float]:
+        return self._ask("loading")  # type: ignore[no-any-return]
 
 
 def serve(bench: Bench, opening: Opening, facts: Mapping[str, Any], connection: Connection) -> None:

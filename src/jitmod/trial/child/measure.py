@@ -13,10 +13,11 @@ from typing import Any
 from . import stats
 from .channel import Channel
 from .hosts import Arm, Host
-from .served import BASELINE, Opening
+from .served import Opening
 
 _COLD_PAIRS = 3
 _COLD_SECONDS = 6.0  # where a pair is slow, fewer will do: the bounds for cold times are wide
+_NOVEL_CALLS = 6  # that have to be affordable, however slow they are
 _NAMED = 20  # functions whose compilations are told apart
 _NAMES = ("baseline", "candidate")
 
@@ -32,9 +33,9 @@ def measure(
     first: dict[str, float] = {}
     with contextlib.ExitStack() as opened:
         arms: dict[str, Arm] = {}
-        for name, opening in zip(_NAMES, (BASELINE, Opening("candidate", chosen)), strict=True):
+        for name in _NAMES:
             channel.stage(f"{name}: first call")
-            arms[name] = arm = opened.enter_context(host.open(opening))
+            arms[name] = arm = opened.enter_context(host.open(Opening(name, chosen, cold=True)))
             start = time.monotonic()
             observed = arm.observe(0)
             first[name] = time.monotonic() - start
@@ -42,9 +43,13 @@ def measure(
                 channel.put("error", {"arm": name, **observed.error})
                 return
             arm.prepare(observed.mutates, changed)
+        channel.put("loading", {name: arm.loading() for name, arm in arms.items()})
         cold = _cold(arms, channel, order, sum(first.values()), deadline)
         to_24 = _saves_compile_time(cold, host.bench.job["gate"])
         _warm(arms, channel, order, host.bench.job["gate"], steps, deadline, seed, patient, to_24)
+        if deadline - time.monotonic() > _NOVEL_CALLS * sum(first.values()):
+            channel.stage("both arms: values that they have not had before")
+            channel.put("novelty", {name: arm.novelty() for name, arm in arms.items()})
 
 
 def _cold(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import math
 import types
 from collections.abc import Collection, Iterator, Mapping
@@ -15,6 +17,7 @@ from .parts import CODE
 from .snapshot import Entry, is_function, outline, snapshot
 
 _LARGE = 1 << 26  # bytes of an array beyond which its contents are not read
+_CACHED = type(functools.lru_cache(len))
 _NOT_DATA = {"callable", "code", "opaque", "tracer", "cycle", "shared"}
 
 State = Mapping[str, int]
@@ -35,6 +38,29 @@ def changed(before: State, modules: Mapping[str, types.ModuleType]) -> dict[str,
             if not held or not _NOT_DATA.issuperset(held):
                 found[name] = entries
     return found
+
+
+def opaque(modules: Mapping[str, types.ModuleType]) -> list[str]:
+    """The globals that hold something which nothing can look into: a call may change that unseen."""
+    return [name for name, value in _data(modules) if any(kind.startswith("opaque ") for _, kind, _ in outline(value))]
+
+
+def cached(modules: Mapping[str, types.ModuleType]) -> frozenset[str]:
+    """The functions whose `functools` cache holds data by now. Caches of functions and classes are none of results."""
+    found: list[str] = []
+    for module_name, module in modules.items():
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if isinstance(value, _CACHED) and getattr(value, "__module__", "") == module_name:
+                held = [entry for item in _cache(value) for entry in outline(item)]
+                if any(kind.split()[0] in {"jax", "numpy"} for _, kind, _ in held):
+                    found.append(f"{module_name}.{name}")
+    return frozenset(found)
+
+
+def _cache(function: Any) -> list[Any]:
+    """The results in a cache, and its keys."""
+    inner = (function.__wrapped__, vars(function), type(function))
+    return [item for item in gc.get_referents(function) if not any(item is other for other in inner)]
 
 
 def difference(

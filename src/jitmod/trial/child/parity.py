@@ -36,9 +36,14 @@ class Reference:
     metric_tolerance: float | None
     judges_values: bool = True
 
-    def judge(self, rep: int, got: Observation, slack: compare.Slack | None = None) -> Judged:
+    @property
+    def reps(self) -> tuple[int, ...]:
+        """What the workload was called with, where it takes `rep`."""
+        return tuple(call.rep for call in self.first)
+
+    def judge(self, number: int, got: Observation, slack: compare.Slack | None = None) -> Judged:
         """How a call differs from the baseline's call of the same number. `slack` widens the bounds of some parts."""
-        expected, again = self.first[rep], self.again[rep]
+        expected, again = self.first[number], self.again[number]
         earlier = compare.compare(expected.earlier, got.earlier, self.factor, self.judges_values, slack)
         by_metric = expected.metric is not None
         values = self.judges_values and not by_metric
@@ -57,7 +62,7 @@ class Reference:
             errors |= found[1]
         failure = next((f for f in failures if f), None)
         unseen = {*output.opaque, *(path for path in arguments.opaque if not path.endswith(".code"))}
-        return Judged(failure and {**failure, "call": rep + 1}, errors, output, tuple(sorted(unseen)))
+        return Judged(failure and {**failure, "call": number + 1}, errors, output, tuple(sorted(unseen)))
 
 
 def slack(factor: float, rounding: Mapping[str, float]) -> dict[str, float]:

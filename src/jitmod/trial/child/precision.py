@@ -30,8 +30,8 @@ def distances(
     `in_double` makes a call of the baseline in double precision.
     """
     found: list[dict[str, Any]] = []
-    for rep, (one, other) in enumerate(zip(reference.first, observed, strict=True)):
-        exact = in_double(rep)
+    for one, other in zip(reference.first, observed, strict=True):
+        exact = in_double(one.rep)
         if exact.error is not None:
             found.append({"problem": f"{exact.error['type']}: {exact.error['text']}"})
             continue

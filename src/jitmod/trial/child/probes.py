@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from .changes import changed_statements, first_statement, functions
+from . import reached
+from .changes import changed_statements, first_statement, functions, is_docstring
 
 _HIT, _STEP = "__jitmod_hit__", "__jitmod_step__"
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -17,12 +18,14 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 class Probes:
     """Counts what ran. `entered` counts marks, `trips` has the largest number of iterations of one pass of a loop.
 
-    `loaded` counts the marks that ran before `forget`, while the modules were loaded.
+    `loaded` counts the marks that ran before `forget`, while the modules were loaded. `functions` are marks at the
+    beginning of functions.
     """
 
     def __init__(self) -> None:
         self.loaded: Counter[str] = Counter()
         self.placed: set[str] = set()
+        self.functions: set[str] = set()
         self.entered: Counter[str] = Counter()
         self.trips: dict[str, int] = {}
         self._running: dict[str, int] = {}
@@ -55,6 +58,16 @@ class Probes:
         """Mark the changed statements on `lines`."""
         for statement in changed_statements(tree, lines):
             self._mark(tree, statement, f"{path}:{statement.lineno}")
+        return tree
+
+    def watch_entries(self, tree: ast.Module, path: str, names: Iterable[str]) -> ast.Module:
+        """Mark the beginning of these functions, by qualified name; the mark is the file and the name."""
+        wanted = frozenset(names)
+        for name, function in [entry for entry in reached.functions(tree) if entry[0] in wanted]:
+            mark = f"{path}:{name}"
+            self.functions.add(mark)
+            hit = ast.copy_location(ast.Expr(_call(_HIT, mark)), function.body[0])
+            function.body.insert(int(is_docstring(function.body[0])), hit)
         return tree
 
     def watch_site(self, tree: ast.Module, site: dict[str, Any]) -> ast.Module:

@@ -39,7 +39,8 @@ class Observation:
     """What one call gave: its output, its arguments afterwards, what it showed, wrote and changed; or its exception.
 
     `earlier` is the output of the call before, if that looks otherwise by now: its buffers are used again. `globals`
-    are the module globals that it changed, `known` the names of all there were.
+    are the module globals that it changed, `known` the names of all there were; `cached` are
+    functions that keep results. `rep` is the number of the call.
     """
 
     output: list[Entry] = field(default_factory=list)
@@ -54,6 +55,12 @@ class Observation:
     known: frozenset[str] = frozenset()
     files: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    rep: int = 0
+    cached: frozenset[str] = frozenset()
+
+    @property
+    def takes_arguments(self) -> bool:
+        return len(self.arguments) > 1
 
 
 class Program:
@@ -73,7 +80,7 @@ class Program:
             setup = _function(world, workload["setup"]) if workload.get("setup") else None
             self._setup = bound[1] if bound else setup
             self._metric = _function(world, workload["metric"]) if workload.get("metric") else None
-        late = state.set_too_late()
+            late = state.set_too_late()
         if late:
             why = "which comes too late in a trial; set that in the environment, or by jax.config.update"
             raise WorkloadError(f"its code sets {', '.join(late)}, {why}")
@@ -116,7 +123,8 @@ class Program:
             return Observation(error=refused)
         return Observation(
             noted, after, seen.lines, frozenset(seen.library_warnings), not _identical(before, after), metric,
-            earlier=earlier, globals=changed, known=frozenset(known), files=written, seconds=seconds,
+            earlier=earlier, globals=changed, known=frozenset(known), files=written, seconds=seconds, rep=rep,
+            cached=module_state.cached(self.world.modules),
         )  # fmt: skip
 
     def _earlier(self, output: Any, noted: list[Entry]) -> list[Entry]:
@@ -126,6 +134,10 @@ class Program:
             return []
         now = snapshot(before[0])
         return [] if _identical(before[1], now) else [replace(e, path=f"earlier {e.path}") for e in now]
+
+    def opaque(self) -> list[str]:
+        """The module globals that nothing can look into."""
+        return module_state.opaque(self.world.modules)
 
     def call(self, arguments: tuple[Any, ...], rep: int) -> Any:
         """Run and wait until every array of the output is there. The world must be active."""

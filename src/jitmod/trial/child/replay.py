@@ -117,11 +117,11 @@ def _workload(
 def _chosen(structures: Sequence[int], rep: int) -> int:
     """The call of a repetition: of the first one's structure, so that its values vary and nothing is compiled anew.
 
-    The second repetition takes another structure, where there is one: results are compared for that too.
+    The repetitions after the first take the other structures, where there are any: results are compared for those too.
     """
     alike = [number for number, structure in enumerate(structures) if structure == structures[0]]
     others = [number for number in range(len(structures)) if number not in alike]
-    return others[0] if rep == 1 and others else alike[rep % len(alike)]
+    return others[rep - 1] if 0 < rep <= len(others) else alike[rep % len(alike)]
 
 
 class _Modules:

@@ -62,6 +62,20 @@ def nudged(value: Any) -> Any:
     return _mapped(leaf, value)
 
 
+def renewed(value: Any) -> Any:
+    """Other arrays everywhere, and floating ones with other values: some units in the last place away."""
+    units = 1 + next(_draws) % 64
+
+    def leaf(x: Any) -> Any:
+        if not isinstance(x, jax.Array | np.ndarray):
+            return x
+        if not jnp.issubdtype(x.dtype, jnp.inexact):
+            return x.copy()
+        return (x * (1 + units * float(jnp.finfo(x.dtype).eps))).astype(x.dtype)  # type: ignore[no-untyped-call]
+
+    return _mapped(leaf, value)
+
+
 def _mapped(leaf: Callable[[Any], Any], value: Any) -> Any:
     try:
         return jax.tree_util.tree_map(leaf, value)

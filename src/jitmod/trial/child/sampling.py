@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import resource
+import statistics
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 
 import jax
 
+from . import sabotage
 from .compiles import compile_log
 from .program import Program
 
@@ -18,6 +20,7 @@ _SAMPLE = 5e-3
 _MAX_BATCH = 1000
 _MAX_FRESH = 32
 _WARM_UPS = 3
+_NOVEL, _NOVEL_SLOW = 7, 3  # calls of either kind
 _SLOW = 0.2  # seconds from which a call that was no faster than the last one counts as warm
 
 
@@ -77,6 +80,26 @@ class Arm:
             faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
         ran = world.executions(self._changed) - scripts
         return Sample(seconds / batch, faults, batch + ahead, ran, dict(log.compiled))
+
+    def novelty(self) -> dict[str, float] | None:
+        """Seconds of a call with values that it has had before, and of one with others; None without arguments.
+
+        The others are moved by rounding: as good as the first ones, and unknown.
+        """
+        if not self.program.arguments(0):
+            return None
+        seconds: dict[str, list[float]] = {"known": [], "new": []}
+        for _ in range(_NOVEL_SLOW if self.seconds > _SLOW else _NOVEL):
+            for name, taken in seconds.items():
+                given = self._shared if self._shared is not None else self.program.arguments(0)
+                if name == "new":
+                    given = sabotage.renewed(given)
+                    jax.block_until_ready(given)  # type: ignore[no-untyped-call]
+                with self.program.world:
+                    start = time.perf_counter()
+                    self.program.call(given, 0)
+                    taken.append(time.perf_counter() - start)
+        return {name: statistics.median(taken) for name, taken in seconds.items()}
 
     def cold(self) -> dict[str, Any]:
         """A call without anything compiled: seconds by phase, and the number of compilations."""

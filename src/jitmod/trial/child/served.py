@@ -11,9 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
+
 from . import precision, sabotage
 from .arms import Bench
 from .claims import Claims
+from .compiles import compile_log
+from .patches import Patches
 from .probes import Probes
 from .program import Observation, Program
 from .sampling import Arm, Sample
@@ -25,12 +29,17 @@ _SPOILS: dict[str, Callable[[Any], Any]] = {"scaled": sabotage.scaled, "rolled":
 
 @dataclass(frozen=True)
 class Opening:
-    """Which arm, and what is put into it. `number` is the candidate's, `seconds` is what a shadow may take."""
+    """Which arm, and what is put into it. `number` is the candidate's, `seconds` is what a shadow may take.
+
+    `alone`: it has a process of its own. `cold`: nothing that was compiled before is used when it is loaded.
+    """
 
     how: str
     number: int = 0
     spoil: str = ""
     seconds: float = 0.0
+    alone: bool = False
+    cold: bool = False
 
 
 BASELINE = Opening("baseline")
@@ -38,12 +47,19 @@ BASELINE = Opening("baseline")
 
 @dataclass(frozen=True)
 class Seen:
-    """What the probes saw: marks in order, how often each was entered, also while loading; the site's trip count."""
+    """What the probes saw: marks in order, how often each was entered, also while loading; the site's trip count.
+
+    `functions` has the changed and new functions with how often they were entered, `unread` changed files that were
+    never loaded; `opaque` are module globals that cannot be looked into.
+    """
 
     placed: tuple[str, ...] = ()
     entered: dict[str, int] = field(default_factory=dict)
     loaded: dict[str, int] = field(default_factory=dict)
     trips: dict[str, int] = field(default_factory=dict)
+    functions: dict[str, int] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+    opaque: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,8 +79,15 @@ class Served:
         self._shadow: Shadow | None = None
         self._arm: Arm | None = None
         self._claims: Claims | None = None
+        self._touched: tuple[str, ...] = ()
+        self._loading: dict[str, float] = {}
         try:
+            if opening.cold:
+                jax.clear_caches()  # type: ignore[no-untyped-call]
+            compile_log().reset()
             self._program = self._load(bench, opening)
+            seconds = self._program.world.seconds(bench.changed_files(opening.number))
+            self._loading = {"seconds": seconds, **compile_log().seconds}
         except BaseException:
             self.__exit__()
             raise
@@ -78,10 +101,12 @@ class Served:
             case "candidate":
                 return bench.load(bench.candidate(number))
             case "watched baseline":
-                self._claims = Claims(bench.place.code_root, bench.place.user_root)
+                self._claims = Claims(bench.any_tree)
                 program, self._probes, self._clock = bench.load_watched_baseline(number)
                 return program
             case "watched candidate":
+                self._claims = Claims(bench.any_tree, None if opening.alone else Patches(bench.any_tree))
+                self._touched = tuple(one.path for one in bench.touched(number))
                 program, self._probes = bench.load_watched_candidate(number)
                 return program
             case "shadowed candidate":
@@ -108,13 +133,21 @@ class Served:
         return precision.in_double(self._program, rep)
 
     def claims(self) -> list[str]:
-        """Why the project wants a process for itself, as far as a watched baseline has shown it."""
+        """Why the project wants a process for itself, as far as a watched arm has shown it."""
         return self._claims.reasons() if self._claims is not None else []
 
     def seen(self) -> Seen:
         probes = self._probes
-        marks = tuple(sorted(probes.placed))
-        return Seen(marks, dict(probes.entered), dict(probes.loaded), dict(probes.trips))
+        ran = probes.entered + probes.loaded
+        return Seen(
+            tuple(sorted(probes.placed)),
+            {mark: count for mark, count in probes.entered.items() if mark in probes.placed},
+            {mark: count for mark, count in probes.loaded.items() if mark in probes.placed},
+            dict(probes.trips),
+            {mark: ran[mark] for mark in sorted(probes.functions)},
+            tuple(path for path in self._touched if not self._program.world.executions([path])),
+            tuple(self._program.opaque()),
+        )
 
     def restart_clock(self) -> None:
         self._clock.reset()
@@ -147,6 +180,13 @@ class Served:
 
     def cold(self) -> dict[str, Any]:
         return self._timed.cold()
+
+    def novelty(self) -> dict[str, float] | None:
+        return self._timed.novelty()
+
+    def loading(self) -> dict[str, float]:
+        """Seconds that the changed files took when they were loaded, and the compilations meanwhile, by phase."""
+        return self._loading
 
     @property
     def _timed(self) -> Arm:

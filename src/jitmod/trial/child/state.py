@@ -1,4 +1,4 @@
-"""What project code changes in the process beside `sys.modules`: jax's configuration, logging, the import path."""
+"""What project code changes in the process beside `sys.modules`: jax's configuration, logging, paths, environment."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import contextlib
 import logging
 import os
 import sys
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 _TRUE = {"1", "true", "yes", "on", "y", "t"}
 _FALSE = {"0", "false", "no", "off", "n", "f"}
@@ -59,11 +61,21 @@ class ProcessState:
     path: tuple[str, ...]
     meta_path: tuple[Any, ...]
     folder: str
+    environ: dict[str, str]
+    filters: tuple[Any, ...]
+    numpy_errors: dict[str, Any]
+    numpy_printing: dict[str, Any]
+    log_below: int
+    recursion: int
 
     @classmethod
     def capture(cls) -> ProcessState:
         loggers = {name: _Logger(tuple(x.handlers), x.level, x.propagate, x.disabled) for name, x in _loggers()}
-        return cls(dict(jax.config.values), loggers, tuple(sys.path), tuple(sys.meta_path), os.getcwd())
+        return cls(
+            dict(jax.config.values), loggers, tuple(sys.path), tuple(sys.meta_path), os.getcwd(), dict(os.environ),
+            tuple(warnings.filters), dict(np.geterr()), dict(np.get_printoptions()), logging.root.manager.disable,
+            sys.getrecursionlimit(),
+        )  # fmt: skip
 
     def restore(self) -> None:
         for name, value in self.jax_config.items():
@@ -79,6 +91,21 @@ class ProcessState:
         sys.path[:] = self.path
         sys.meta_path[:] = self.meta_path
         os.chdir(self.folder)
+        self._restore_small()
+
+    def _restore_small(self) -> None:
+        if dict(os.environ) != self.environ:
+            os.environ.clear()
+            os.environ.update(self.environ)
+        if tuple(warnings.filters) != self.filters:
+            warnings.filters[:] = self.filters  # type: ignore[index]
+            with warnings.catch_warnings():  # whose end says to the module that its filters are others
+                pass
+        np.seterr(**self.numpy_errors)
+        np.set_printoptions(**self.numpy_printing)
+        logging.root.manager.disable = self.log_below
+        if sys.getrecursionlimit() != self.recursion:
+            sys.setrecursionlimit(self.recursion)
 
 
 def _loggers() -> list[tuple[str, logging.Logger]]:

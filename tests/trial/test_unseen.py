@@ -1,0 +1,229 @@
+"""Changes of which a plain comparison of two calls learns nothing, or the wrong thing."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import multiprocessing
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jitmod.model import Status
+from jitmod.trial.child import guard, module_state, reached, sabotage, workers
+from jitmod.trial.child.finder import Tree
+from jitmod.trial.child.patches import Patches
+
+from .conftest import NET, Try
+from .planted.bench import Trials, trials
+
+__all__ = ["trials"]
+
+ITEMS = """\
+import functools
+
+import jax
+import jax.numpy as jnp
+
+
+def scores(x, rep):
+    out = []
+    for number in range(4):
+        out.append(jnp.tanh(x + number) * rep)
+    return jnp.stack(out)
+
+
+def other(x):
+    return x + 1.0
+"""
+LOOP = ITEMS[ITEMS.index("    out = []") : ITEMS.index("def other")]
+MAPPED = ITEMS.replace(LOOP, "    return jnp.tanh(x + jnp.arange(4.0)[:, None]) * rep\n\n\n")
+BENCH = """\
+import jax.numpy as jnp
+
+from items import scores
+
+X = jnp.linspace(0.0, 1.0, 5)
+"""
+WITH_REP = BENCH + "\n\ndef run(rep):\n    return scores(X, rep)\n"
+WITHOUT = BENCH + "\n\ndef run():\n    return scores(X, 2.0)\n"
+
+WRONG = {
+    "right for the first two values only": (
+        WITH_REP, MAPPED.replace("* rep", "* min(rep, 1)"), Status.REJECTED, "values at output"),
+    "right for small values only": (
+        WITH_REP, MAPPED.replace("* rep", "* min(rep, 99)"), Status.REJECTED, "values at output"),
+    "another function, which does not run": (
+        WITHOUT, MAPPED.replace("x + 1.0", "x + 2.0"), Status.UNPROVEN, "never runs items.py:other"),
+    "results kept by value": (
+        WITHOUT, ITEMS.replace("def scores(x, rep):\n", "_MEMO = {}\n\n\ndef scores(x, rep):\n    if rep in _MEMO:\n"
+                               "        return _MEMO[rep]\n").replace(
+            "    return jnp.stack(out)", "    _MEMO[rep] = jnp.stack(out)\n    return _MEMO[rep]"),
+        Status.UNPROVEN, "keeps results in items._MEMO"),
+    "results kept by functools": (
+        WITHOUT, ITEMS.replace(
+            "def scores(x, rep):\n    out", "def scores(x, rep):\n    return _scores(tuple(x.tolist()), rep)\n\n\n"
+            "@functools.lru_cache\ndef _scores(x, rep):\n    x = jnp.array(x)\n    out"),
+        Status.UNPROVEN, "keeps results in items._scores"),
+    "a function of a library replaced": (
+        WITHOUT, MAPPED + "\n\n_tanh = jnp.tanh\njnp.tanh = lambda x: _tanh(x)\n", None, "replaces jax.numpy.tanh"),
+    "worker processes": (
+        WITHOUT, MAPPED.replace("    return jnp.tanh", "    import multiprocessing\n    multiprocessing.get_context("
+                                "'spawn').Process(target=print).start()\n    return jnp.tanh"),
+        Status.UNPROVEN, "in the candidate, the workload starts worker processes by spawn"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def patched_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jnp, "tanh", jnp.tanh)
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", multiprocessing.process.BaseProcess.start)
+
+
+@pytest.mark.usefixtures("patched_libraries")
+@pytest.mark.parametrize("name", WRONG)
+def test_what_two_calls_do_not_show(name: str, trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, candidate, status, said = WRONG[name]
+    assert candidate not in (ITEMS, MAPPED)
+    monkeypatch.setattr(guard._guard, "refused", [])
+    workers.watch(guard._refuse)
+    trials.write({"items.py": ITEMS, "bench.py": bench})
+    if status is None:
+        _, found = trials.explore({"items.py": candidate}, setup=None)
+        assert found["apart"] == f"the candidate {said}"
+        return
+    verdict = trials.screen({"items.py": candidate}, setup=None)
+    assert verdict is not None and verdict.status is status, verdict
+    assert said in verdict.why
+
+
+@pytest.mark.parametrize("bench", [WITH_REP, WITHOUT], ids=["with rep", "without"])
+def test_right_candidate_is_not_turned_away(bench: str, trials: Trials) -> None:
+    cached = "\n\n@functools.lru_cache\ndef _step(n):\n    return jax.jit(lambda x: x * n)\n"
+    text = MAPPED.replace("* rep\n", "* rep + 0 * _step(0)(x)\n") + cached
+    trials.write({"items.py": ITEMS, "bench.py": bench})
+    assert trials.screen({"items.py": text}, setup=None) is None
+
+
+BEFORE = """\
+def f(x):
+    'a'
+    return x
+
+class C:
+    def g(self):
+        def h():
+            return 1
+        return h
+
+def k(): pass
+"""
+AFTER = BEFORE.replace("def f", "@jit\ndef f").replace("'a'", "'b'").replace("return 1", "return y.z").replace(
+    "def k(): pass", "def k():\n    'c'\n    pass\n\ndef new(): pass")  # fmt: skip
+
+
+def test_changed_functions_by_what_they_do() -> None:
+    before, after = ast.parse(BEFORE), ast.parse(AFTER)
+    found = reached.touched("m.py", before, after)
+    assert (found.changed, found.added) == (("f", "C.g.h"), ("new",))
+    assert set(reached.names(after, found)) == {"jit", "x", "y", "z"}
+
+
+@pytest.mark.parametrize(
+    ("path", "is_test"),
+    [
+        ("tests/x.py", True),
+        ("a/test_x.py", True),
+        ("a/x_test.py", True),
+        ("conftest.py", True),
+        ("a/testing.py", False),
+    ],
+)
+def test_files_of_tests(path: str, is_test: bool) -> None:
+    assert reached.is_test(path) is is_test
+
+
+def test_values_are_renewed() -> None:
+    given = {"w": jnp.ones(3), "n": jnp.arange(3), "h": np.ones(2, np.float32), "key": jax.random.key(0), "f": len}
+    one, two = sabotage.renewed(given), sabotage.renewed(given)
+    assert one["f"] is len
+    for name in ("w", "n", "h", "key"):
+        assert one[name] is not given[name] and one[name].dtype == given[name].dtype
+    assert not np.array_equal(one["h"], two["h"]) and np.allclose(one["h"], given["h"])
+    assert not np.array_equal(one["w"], two["w"]) and np.allclose(one["w"], given["w"])
+    assert np.array_equal(one["n"], given["n"])
+
+
+@functools.lru_cache
+def table(n: int) -> np.ndarray[Any, Any]:
+    return np.arange(n)
+
+
+@functools.cache
+def maker(n: int) -> Any:
+    return jax.jit(lambda x: x + n)
+
+
+def test_globals_that_keep_results_or_cannot_be_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType(__name__)
+    closed = np.nditer(np.zeros(1))
+    vars(module).update(table=table, maker=maker, closed=closed, plain=[1])
+    assert module_state.opaque({__name__: module}) == [f"{__name__}.closed"]
+    table.cache_clear()
+    maker(1)
+    assert module_state.cached({__name__: module}) == frozenset()
+    table(3)
+    assert module_state.cached({__name__: module}) == {f"{__name__}.table"}
+
+
+def test_patches_of_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patches = Patches(Tree(str(tmp_path), str(tmp_path), {}))
+    jax.jit(lambda x: jnp.sin(x))(1.0)
+    assert patches.found() == []
+    space: dict[str, Any] = {}
+    exec(compile("def slow(x): return x", str(tmp_path / "m.py"), "exec"), space)
+    monkeypatch.setattr(jnp, "sin", space["slow"])
+    monkeypatch.setattr(jnp, "cos", jnp.tan)
+    monkeypatch.setattr(np, "sum", functools.partial(space["slow"]))
+    monkeypatch.setattr(subprocess.Popen, "planted", space["slow"], raising=False)
+    assert sorted(patches.found()) == ["jax.numpy.cos", "jax.numpy.sin", "numpy.sum", "subprocess.Popen.planted"]
+
+
+PROGRAMS = {
+    "script": ("subprocess.Popen", ("python", ["python", "-u", "part.py"], None, None), True),
+    "script elsewhere": ("subprocess.Popen", ("python", ["python", "/part.py"], None, None), False),
+    "script from another folder": ("subprocess.Popen", ("python3", [sys.executable, "b.py"], "sub", None), True),
+    "module": ("os.posix_spawn", ("python", ["python", "-m", "sub.b"], {}), True),
+    "module of a library": ("os.exec", ("python", ["python", "-m", "pip"], {}), False),
+    "shell": ("os.system", (b"python3 part.py --x",), True),
+    "shell of subprocess": ("subprocess.Popen", ("/bin/sh", ["/bin/sh", "-c", "python part.py"], None, None), True),
+    "another program": ("subprocess.Popen", ("cat", ["cat", "part.py"], None, None), False),
+    "code": ("subprocess.Popen", ("python", ["python", "-c", "print(1)"], None, None), False),
+    "code that imports": ("subprocess.Popen", ("python", ["python", "-c", "from sub import b"], None, None), True),
+    "not a command": ("os.system", ("'",), False),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_interpreters_for_files_of_the_project(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "part.py").touch()
+    (tmp_path / "sub" / "b.py").touch()
+    monkeypatch.chdir(tmp_path)
+    event, arguments, refused = PROGRAMS[name]
+    assert (workers.project_program(event, arguments, str(tmp_path)) is not None) is refused
+
+
+def test_changed_file_that_is_never_loaded(project: Path, try_text: Try) -> None:
+    (project / "app" / "late.py").write_text("V = 1\n")
+    candidate = {"app/net.py": NET.replace("jnp.sum(out[-1])", "out[-1].sum()"), "app/late.py": "V = 2\n"}
+    verdict = try_text("", files=candidate).verdict
+    assert (verdict.status, verdict.why) == (
+        Status.UNPROVEN, "the workload never runs app/late.py, and that is changed as well")  # fmt: skip
