@@ -5,18 +5,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import jax
-import numpy as np
 import pytest
 from generate import program
 from jitmod.codemods.vmapify import Vmapify
+from runs import difference, run
 
 from jitmod.model import Patch, Refusal
 from jitmod.rewrite.codemod import scan
@@ -32,29 +29,6 @@ BLOCK = 10
 def double_precision() -> Iterator[None]:
     with jax.enable_x64(True):
         yield
-
-
-def run(text: str) -> tuple[Any, str]:
-    space: dict[str, Any] = {}
-    exec(compile(text, "app.py", "exec"), space)
-    sink = io.StringIO()
-    with contextlib.redirect_stdout(sink):
-        results = space["workload"](), space["workload"]()
-    return results, sink.getvalue()
-
-
-def difference(a: Any, b: Any) -> str | None:
-    """How two results differ, or None."""
-    leaves, tree = jax.tree.flatten(a)
-    others, other_tree = jax.tree.flatten(b)
-    if tree != other_tree:
-        return f"structure: {tree} and {other_tree}"
-    for x, y in zip(leaves, others, strict=True):
-        if type(x) is not type(y) or getattr(x, "dtype", None) != getattr(y, "dtype", None):
-            return f"type: {x!r} and {y!r}"
-        if not np.allclose(np.asarray(x), np.asarray(y), rtol=1e-9, atol=1e-12):
-            return f"value: {x!r} and {y!r}"
-    return None
 
 
 def outcome(seed: int) -> str:

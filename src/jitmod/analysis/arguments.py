@@ -108,7 +108,9 @@ class Arguments:
                 return self._python_use_of(parent, function, depth)
             case ast.Subscript(value=value):
                 return None if is_device(infer.kind(value, module)) else where
-            case ast.Dict() | ast.Slice():
+            case ast.Dict(keys=keys):
+                return where if any(k is name for k in keys) else None
+            case ast.Slice():
                 return where
             case ast.keyword() | ast.Call() if name is not getattr(parent, "func", None):
                 call = parent if isinstance(parent, ast.Call) else module.parents[parent]

@@ -19,6 +19,7 @@ from jitmod.analysis.jits import Contexts, is_heavy
 from jitmod.analysis.legality import (
     LiveOuts,
     check_clock,
+    check_compiled,
     check_context,
     check_header,
     check_keys,
@@ -92,7 +93,8 @@ def _is_barrier(node: ast.AST) -> bool:
 def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> BatchPlan:
     """Decide a loop. Raises `Unplannable` with the reason where it cannot be batched safely."""
     infer = effects.inference
-    check_context(loop, contexts)
+    check_compiled(loop, contexts)
+    check_context(loop)
     graph, found, live = dependences(loop, effects)
     on_host = frozenset(graph.body.carried) - set(Batchable(graph).chains)
     if on_host:  # what feeds the next iteration on the host is bound there; its computation may still leave
@@ -101,7 +103,7 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
     chains = _take_sides(graph, loop, infer)
     check_header(loop, body, found, effects)
     mapped = body.device_nodes()
-    used = _used_streams(mapped, body, found)
+    used = used_streams(mapped, body, found)
     for stream in used:
         check_stackable(stream, infer)
     check_lengths(used)
@@ -190,7 +192,8 @@ def _item_names(body: Body) -> set[ast.AST]:
     return {n for read in body.item_reads for n in walk(read)}
 
 
-def _used_streams(mapped: list[Node], body: Body, found: tuple[Stream, ...]) -> tuple[Stream, ...]:
+def used_streams(mapped: list[Node], body: Body, found: tuple[Stream, ...]) -> tuple[Stream, ...]:
+    """The streams that bring items to the nodes in `mapped`, in the loop's order."""
     used: list[Stream] = []
     for node in mapped:
         for name, value in node.uses.items():
@@ -222,7 +225,7 @@ def _emits(body: Body, collectors: tuple[Collector, ...], loop: Loop) -> tuple[E
                 readers.setdefault(value, [])
                 kept.add(value)
     order = [v for n in body.device_nodes() for v in n.makes.values() if v in readers]
-    return tuple(Emit(v, v not in kept and _all_pulled(readers[v], loop), tuple(readers[v])) for v in order)
+    return tuple(Emit(v, v not in kept and all_pulled(readers[v], loop), tuple(readers[v])) for v in order)
 
 
 def _with_last(emits: tuple[Emit, ...], body: Body, outs: LiveOuts) -> tuple[Emit, ...]:
@@ -234,7 +237,8 @@ def _with_last(emits: tuple[Emit, ...], body: Body, outs: LiveOuts) -> tuple[Emi
     return tuple(sorted(found, key=lambda e: order[e.value]))
 
 
-def _all_pulled(readers: list[ast.expr], loop: Loop) -> bool:
+def all_pulled(readers: list[ast.expr], loop: Loop) -> bool:
+    """Whether every read brings a value to the host at once, so that a copy on the host does as well."""
     return bool(readers) and all(_is_pulled(r, loop) for r in readers)
 
 
@@ -248,6 +252,10 @@ def _is_pulled(expr: ast.expr, loop: Loop) -> bool:
             return isinstance(loop.module.parents.get(parent), ast.Call)
         case ast.If(test=test) if test is expr:
             return True
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.BoolOp():
+            return _is_pulled(parent, loop)
         case ast.FormattedValue(format_spec=ast.JoinedStr(), conversion=-1):
             return True
     return False

@@ -22,13 +22,13 @@ _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Matc
 _Guards = tuple[Guard, ...]
 
 
-def build(env: Environment, live: frozenset[str]) -> Body:
+def build(env: Environment, live: frozenset[str], judge: type[Traceable] = Traceable) -> Body:
     """The body of the loop of `env` in SSA form; `live` are the names that are read after the loop.
 
-    Raises `Unplannable` where the body cannot be followed.
+    `judge` says which expressions may be traced. Raises `Unplannable` where the body cannot be followed.
     """
     _check_late_reads(env)
-    builder = Builder(env, Traceable(env))
+    builder = Builder(env, judge(env))
     builder.block(env.loop.body, (), outermost=True)
     builder.join_skipped()
     _drop_unread(env.body, live)

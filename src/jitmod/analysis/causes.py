@@ -26,6 +26,7 @@ class Batchable:
     graph: Graph
     chains: dict[str, set[Node]] = field(default_factory=dict)
     nodes: set[Node] = field(default_factory=set)
+    causes: dict[Node, Blocker] = field(default_factory=dict)  # why candidates are out, those that it began with first
 
     def __post_init__(self) -> None:
         self._clashes: dict[Node, Clash] = {}
@@ -35,10 +36,11 @@ class Batchable:
         self.chains = self._key_chains()
         self.nodes = set(self.graph.candidates)
         while True:
-            out = {n for n in self.nodes if self.cause(n) is not None}
+            out = {n: why for n in self.graph.body.nodes if n in self.nodes and (why := self.cause(n)) is not None}
             if not out:
                 return
-            self.nodes -= out
+            self.causes |= out
+            self.nodes -= set(out)
 
     def cause(self, node: Node) -> Blocker | None:
         """Why a device node cannot be computed for all items at once; None where it can."""

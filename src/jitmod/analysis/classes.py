@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from jitmod.analysis.infer import Inference
 
 
+_REGISTERING = frozenset({"jax.tree_util.register_dataclass", "jax.tree_util.register_pytree_node_class",
+                          "chex.dataclass"})  # fmt: skip
+
+
 @dataclass(eq=False)
 class Classes:
     """Answers questions about classes; `inference` tells the kinds of the expressions involved."""
@@ -69,6 +73,24 @@ class Classes:
             return library.is_module_class(cls)
         bases = [base for c in self.lineage(cls) for base in self.bases(c)]
         return any(isinstance(base, str) and library.is_module_class(base) for base in bases)
+
+    def is_tree(self, cls: Class | str) -> bool:
+        """Whether jax takes instances of a class apart, and nothing can change them in place: Modules, named tuples,
+        frozen dataclasses that are registered, flax's and chex's."""
+        if isinstance(cls, str) or self.is_module(cls):
+            return self.is_module(cls)
+        bases = {base for c in self.lineage(cls) for base in self.bases(c)}
+        if bases & {"typing.NamedTuple", "flax.struct.PyTreeNode"}:
+            return True
+        named: set[str] = set()
+        frozen = False
+        for decorator in cls.node.decorator_list:
+            expr = decorator.func if isinstance(decorator, ast.Call) else decorator
+            given = [decorator.args[0]] if isinstance(decorator, ast.Call) and decorator.args else []
+            named |= {self.inference.dotted(e, cls.module) or "" for e in (expr, *given)}
+            keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
+            frozen = frozen or any(k.arg == "frozen" and ast.unparse(k.value) == "True" for k in keywords)
+        return "flax.struct.dataclass" in named or (frozen and bool(named & _REGISTERING))
 
     def method(self, cls: Class, name: str) -> Function | None:
         for current in self.lineage(cls):

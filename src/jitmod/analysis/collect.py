@@ -10,7 +10,7 @@ from jitmod.analysis.loops import Loop
 from jitmod.analysis.ssa import Body, Node, Value
 from jitmod.analysis.values import Array
 from jitmod.source.nodes import walk
-from jitmod.source.scopes import Scope
+from jitmod.source.scopes import Binding, Scope
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +40,12 @@ def collectors_of(loop: Loop, body: Body, infer: Inference) -> tuple[Collector, 
 
 
 def _collector(loop: Loop, node: Node, infer: Inference) -> Collector | None:
-    match node.statement:
-        case ast.Expr(
-            value=ast.Call(
-                func=ast.Attribute(value=ast.Name(id=name) as receiver, attr="append"), args=[item], keywords=[]
-            )
-        ):
-            value = node.uses.get(item)
-            if value is None or not value.is_device:
-                return None
-        case _:
-            return None
+    found = appending(node)
+    if found is None:
+        return None
+    name, receiver, value = found
     scope = infer.scope_binding(name, receiver, loop.module)
-    if scope is None or not _is_list(scope, name, infer):
+    if scope is None or not is_list(scope.bindings[name]):
         return None
     init, uses = _fresh(loop, scope, name, receiver)
     folds = tuple(c for u in uses if (c := _fold(u, loop, infer)) is not None) if isinstance(value.kind, Array) else ()
@@ -60,9 +53,22 @@ def _collector(loop: Loop, node: Node, infer: Inference) -> Collector | None:
     return Collector(name, node, value, init, folds if whole else ())
 
 
-def _is_list(scope: Scope, name: str, infer: Inference) -> bool:
-    """Whether every binding of the name is a list display, comprehension or `list(...)`."""
-    for binding in scope.bindings[name]:
+def appending(node: Node) -> tuple[str, ast.Name, Value] | None:
+    """The list's name and its read, and the device value, where a node does nothing but `name.append(value)`."""
+    match node.statement:
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name) as receiver, attr="append"), args=[item], keywords=[]
+            )
+        ) if node.op == "host":
+            value = node.uses.get(item)
+            return (name, receiver, value) if value is not None and value.is_device else None
+    return None
+
+
+def is_list(bindings: list[Binding]) -> bool:
+    """Whether every binding is a list display, comprehension or `list(...)`."""
+    for binding in bindings:
         if isinstance(binding.node, ast.Assign) and len(binding.node.targets) > 1:
             return False  # another name means the same list
         value = binding.value

@@ -118,7 +118,8 @@ class Effects:
                 return self.of_function(init) if init else ()
             case Instance(str() as name) | ClassRef(str() as name):
                 if library.role(name) is Role.STATE:
-                    return (hazard("stateful-module", call, module, f"{name.rpartition('.')[2]} keeps a state"),)
+                    what = f"{name.rpartition('.')[2]} keeps a state"
+                    return (hazard("stateful-module", call, module, what, "batched"),)
                 return self.held.of_library(name) + self.held.subclasses_of_library(name) + self.held.spliced()
         if callee == UNKNOWN and isinstance(call.func, ast.Attribute) and _is_array_method(call.func):
             return ()
@@ -254,7 +255,7 @@ class Effects:
                     what = f"`{ast.unparse(call)}` needs `{ast.unparse(needed)}` as a Python value"
                     return (hazard("scalar-needed-as-python", call, module, what),)
                 if name == "jax.lax.fori_loop" and not all(self.times.is_static(a, module) for a in call.args[:2]):
-                    return (hazard("batched-branch", call, module, "fori_loop with a computed trip count"),)
+                    return (hazard("batched-branch", call, module, "fori_loop with a computed trip count", "batched"),)
                 if name in ("next", "iter", "id"):
                     return (hazard("host-effect", call, module, f"`{name}` is not a function of values"),)
                 return ()
@@ -272,14 +273,15 @@ class Effects:
                 return (hazard("host-effect", call, module, f"`{ast.unparse(call.func)}` has a visible effect"),)
             case Role.BRANCH:
                 what = f"`{ast.unparse(call.func)}`: batched, both branches run for every item"
-                return (hazard("batched-branch", call, module, what),)
+                return (hazard("batched-branch", call, module, what, "batched"),)
             case Role.DYNAMIC:
                 if any(k.arg in ("size", "length") for k in call.keywords):
                     return ()
                 what = f"the shape of `{ast.unparse(call.func)}(...)` depends on values"
                 return (hazard("ragged-items", call, module, what),)
             case Role.STATE:
-                return (hazard("stateful-module", call, module, f"`{ast.unparse(call.func)}` keeps a state"),)
+                what = f"`{ast.unparse(call.func)}` keeps a state"
+                return (hazard("stateful-module", call, module, what, "batched"),)
         return (hazard("unresolved-callee", call, module, f"`{name}` is not known to be traceable"),)
 
     def _of_method(self, attr: str, receiver: Kind, call: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:

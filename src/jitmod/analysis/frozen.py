@@ -123,7 +123,7 @@ class Frozen:
             case Record(items, is_tuple):
                 return is_tuple and all(self.is_constant(item) for item in items)
             case Instance(cls):
-                return self.inference.classes.is_module(cls)
+                return cls == library.OPTIMISER or self.inference.classes.is_module(cls)
         return False
 
     def _only_read(self, name: str) -> bool:
@@ -177,7 +177,7 @@ class Frozen:
                         if isinstance(value, ast.Call) and isinstance(node.slice, ast.Constant):  # globals()["x"]
                             found.add(str(node.slice.value))
                     case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in library.MUTATING_METHODS:
-                        found |= set(_roots(value))
+                        found |= set() if self._is_optimiser(value, module) else set(_roots(value))
                     case ast.AugAssign(target=ast.Name(id=name)):
                         found |= {name} if module.scope_of(node).find(name) is module.scope else set()
                 if isinstance(node, ast.Call):
@@ -186,6 +186,10 @@ class Frozen:
                 if name in found and bindings[-1].how == "import":
                     found.add(bindings[-1].target.rpartition(".")[2])
         return frozenset(found)
+
+    def _is_optimiser(self, expr: ast.expr, module: SourceModule) -> bool:
+        """`optim.update(grads, state)` changes nothing."""
+        return self.inference.kind(expr, module) == Instance(library.OPTIMISER)
 
     def _in_init(self, node: ast.AST, module: SourceModule) -> bool:
         name = getattr(module.scope_of(node).node, "name", "")

@@ -235,7 +235,7 @@ def is_immutable(kind: Kind, effects: Effects) -> bool:
         case Array() | Device() | Number() | Constant() | Routine() | Transformed() | ClassRef() | Namespace():
             return True
         case Instance(cls):
-            return effects.inference.classes.is_module(cls)
+            return cls == library.OPTIMISER or effects.inference.classes.is_tree(cls)
     return False
 
 

@@ -347,6 +347,9 @@ class Inference:
                 if transform in library.VMAPS:
                     inner = self._result(base, call, module)
                     return replace(inner, length=None) if isinstance(inner, Array) else Device()
+                if transform in library.VALUES_AND_GRADS:
+                    inner = self._result(base, call, module)
+                    return Record((inner if inner != UNKNOWN else Device(), Device()))
                 if transform == "equinox.nn.make_with_state":
                     return Record((self._result(base, call, module), Instance("equinox.nn.State")))
                 return Device()

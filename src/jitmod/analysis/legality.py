@@ -21,10 +21,13 @@ from jitmod.source.project import Class
 from jitmod.source.scopes import Scope
 
 
-def check_context(loop: Loop, contexts: Contexts) -> None:
+def check_compiled(loop: Loop, contexts: Contexts) -> None:
     if loop.function is not None and contexts.of(loop.function) == {"traced"}:
         message = f"`{loop.symbol}` runs inside a compiled function already"
         raise Unplannable("already-compiled", loop.node, message)
+
+
+def check_context(loop: Loop) -> None:
     parent = loop.module.scope_of(loop.node)
     if isinstance(parent.node, ast.ClassDef | ast.Lambda):
         raise Unplannable("local-callable", loop.node, "the loop stands in a class body or lambda")

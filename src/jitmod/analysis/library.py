@@ -33,6 +33,7 @@ GRADS = frozenset(
         "equinox.filter_grad", "equinox.filter_value_and_grad", "equinox.filter_jacfwd", "equinox.filter_jacrev",
     }
 )  # fmt: skip
+VALUES_AND_GRADS = frozenset({"jax.value_and_grad", "equinox.filter_value_and_grad"})
 WRAPPERS = frozenset(
     {
         "functools.partial", "jax.tree_util.Partial", "equinox.Partial", "jax.checkpoint", "jax.remat",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
+from jitmod.analysis.reaching import reaching
 from jitmod.analysis.values import (
     Array,
     Constant,
@@ -40,6 +42,14 @@ class Unplannable(Exception):
     message: str
 
 
+@dataclass(frozen=True)
+class Counter:
+    """`while name < stop:` with `name += 1` at the end of its body: it runs for every name of `range(name, stop)`."""
+
+    name: ast.Name
+    stop: ast.expr
+
+
 @dataclass(frozen=True, eq=False)
 class Loop:
     """A loop and where it stands. `statement` is the statement that is, or holds, the loop."""
@@ -49,6 +59,11 @@ class Loop:
     statement: ast.stmt
     function: Function | None
 
+    @cached_property
+    def counter(self) -> Counter | None:
+        """How a while loop counts its iterations, where it does nothing else."""
+        return _counter(self.node) if isinstance(self.node, ast.While) else None
+
     @property
     def symbol(self) -> str:
         return self.function.name if self.function else "<module>"
@@ -57,7 +72,7 @@ class Loop:
     def body(self) -> list[ast.stmt]:
         """The statements of one iteration; each part of a comprehension is an expression statement."""
         if isinstance(self.node, ast.For | ast.AsyncFor | ast.While):
-            return self.node.body
+            return self.node.body if self.counter is None else self.node.body[:-1]
         parts = [self.node.key, self.node.value] if isinstance(self.node, ast.DictComp) else [self.node.elt]
         return [ast.copy_location(ast.Expr(part), part) for part in parts]
 
@@ -121,6 +136,9 @@ def header(loop: Loop) -> tuple[ast.expr, ast.expr]:
             return node.target, node.iter
         case ast.AsyncFor():
             raise Unplannable("lazy-iterator", node, "an async iterator gives its items one by one")
+        case ast.While() if loop.counter is not None:
+            name, stop = loop.counter.name, loop.counter.stop
+            return name, ast.copy_location(ast.Call(ast.Name("range", ast.Load()), [name, stop], []), node.test)
         case ast.While():
             raise Unplannable("unknown-iterable", node, "a while loop has no items that could be batched")
         case ast.GeneratorExp():
@@ -142,7 +160,37 @@ def header(loop: Loop) -> tuple[ast.expr, ast.expr]:
 def streams(loop: Loop, infer: Inference) -> tuple[Stream, ...]:
     """What each item brings. Raises `Unplannable`."""
     target, iterable = header(loop)
+    if loop.counter is not None:
+        return (_counted(loop.counter, loop, infer),)
     return tuple(_streams(target, iterable, loop.module, infer))
+
+
+def _counter(loop: ast.While) -> Counter | None:
+    """The counter of a while loop whose last statement, and no other, changes it."""
+    match loop.test, loop.body[-1], loop.orelse:
+        case (
+            ast.Compare(left=ast.Name() as name, ops=[ast.Lt()], comparators=[stop]),
+            ast.AugAssign(target=ast.Name(id=counted), op=ast.Add(), value=ast.Constant(value=1)),
+            [],
+        ) if counted == name.id:
+            inner = [n for s in loop.body[:-1] for n in ast.walk(s)]
+            bound = {n.id for n in inner if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+            fixed = isinstance(stop, ast.Constant) or (isinstance(stop, ast.Name) and stop.id not in bound | {counted})
+            skips = any(isinstance(n, ast.Continue | ast.Break) for n in inner)
+            return Counter(name, stop) if fixed and not skips and counted not in bound else None
+    return None
+
+
+def _counted(counter: Counter, loop: Loop, infer: Inference) -> Stream:
+    """The positions of a while loop that counts. Raises `Unplannable` where its bounds may be no integers."""
+    scope = infer.scope_binding(counter.name.id, counter.name, loop.module)
+    inside = {n for s in loop.node.body for n in ast.walk(s)} if isinstance(loop.node, ast.While) else set()
+    before = [b for b in reaching(counter.name.id, counter.name, scope) if b.node not in inside] if scope else []
+    starts = [b.value.value for b in before if isinstance(b.value, ast.Constant) and type(b.value.value) is int]
+    if len(starts) != 1 or len(before) != 1 or infer.kind(counter.stop, loop.module) != Number("int"):
+        what = f"it cannot be told that `{counter.name.id}` counts in integers up to `{ast.unparse(counter.stop)}`"
+        raise Unplannable("unknown-iterable", counter.stop, what)
+    return Stream(counter.name.id, None, Range(), from_zero=starts[0] == 0)
 
 
 def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: Inference) -> Iterator[Stream]:
@@ -170,6 +218,11 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
                     kind = infer.kind(counted, module)
                     yield Stream(target.id, None, Range(length_of(kind)), limits=False, from_zero=True)
                     return
+                case [length] if (array := rows_of(length)) is not None:
+                    kind = infer.kind(array, module)
+                    if isinstance(kind, Array | NdArray):
+                        yield Stream(target.id, None, Range(length_of(kind)), limits=False, from_zero=True)
+                        return
             yield Stream(target.id, None, Range(_range_length(args)), from_zero=_counts_from_zero(args))
             return
         case ast.Call(args=[inner, *_]) if infer.dotted(iterable.func, module) in library.TRACKERS:
@@ -227,6 +280,14 @@ def is_path(expr: ast.expr) -> bool:
 def is_range(expr: ast.expr) -> bool:
     """`range(n)`: an array of positions does as well, and it may be evaluated twice."""
     return isinstance(expr, ast.Call) and isinstance(expr.func, ast.Name) and expr.func.id == "range"
+
+
+def rows_of(expr: ast.expr) -> ast.expr | None:
+    """The array whose rows `xs.shape[0]` counts."""
+    match expr:
+        case ast.Subscript(value=ast.Attribute(value=array, attr="shape"), slice=ast.Constant(value=0)):
+            return array
+    return None
 
 
 def is_view(expr: ast.expr) -> bool:

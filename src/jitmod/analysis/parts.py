@@ -42,6 +42,8 @@ def attribute(kind: Kind, attr: str, infer: Inference) -> Kind:
             return infer.meaning(f"{name}.{attr}")
         case Instance(Class() as cls):
             method = infer.classes.method(cls, attr)
+            if method is None and attr in ("_replace", "replace") and infer.classes.is_tree(cls):
+                return Routine(f"container.{attr}", kind)  # makes another one
             if method is None:
                 found = infer.classes.field(cls, attr)
                 return Sequence(found.item) if isinstance(found, Sequence) else found

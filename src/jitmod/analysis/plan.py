@@ -8,13 +8,14 @@ work is due (`if i % 100 == 0: print(loss)`), or a chunk of fixed size.
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 
 from jitmod.analysis.build import build
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.graph import Graph
 from jitmod.analysis.legality import check_header, live_names
-from jitmod.analysis.loops import Loop, Stream, Trip, streams, trip_of
+from jitmod.analysis.loops import Loop, Stream, Trip, Unplannable, streams, trip_of
 from jitmod.analysis.periods import WHOLE, Block, periods
 from jitmod.analysis.ssa import Body, Environment, Node, Value
 
@@ -81,6 +82,8 @@ def dependences(
 
     Raises `Unplannable` where the loop cannot be followed.
     """
+    if isinstance(loop.node, ast.While):
+        raise Unplannable("unknown-iterable", loop.node, "a while loop has no items that could be batched")
     found = streams(loop, effects.inference)
     live = live_names(loop)
     body = build(Environment(loop, found, effects, on_host), live)

@@ -70,7 +70,7 @@ def library_result(name: str, receiver: Kind | None, call: ast.Call, module: Sou
             return args[0] if args and name != "equinox.tree_at" else args[1] if len(args) > 1 else UNKNOWN
         case "equinox.nn.make_with_state":
             return Transformed(first, name)
-        case "equinox.combine" | "equinox.apply_updates":
+        case "equinox.combine" | "equinox.apply_updates" | "dataclasses.replace":
             return first
         case "jax.numpy.asarray" | "jax.numpy.array" | "jax.device_put":
             return Array(length_of(first), isinstance(first, Array) and first.is_key)
@@ -109,6 +109,8 @@ def _method_result(name: str, receiver: Kind) -> Kind:
                 return Device()
             if attr in library.ARRAY_METHODS:
                 return NdArray() if isinstance(receiver, NdArray) else Array()
+        case Instance() if attr in ("_replace", "replace"):
+            return receiver
         case Mapping(value):
             match attr:
                 case "values":

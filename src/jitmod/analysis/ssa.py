@@ -7,7 +7,7 @@ Conditions are nodes that the statements below them are guarded by; where branch
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -135,6 +135,7 @@ class Environment:
     streams: tuple[Stream, ...]
     effects: Effects
     on_host: frozenset[str] = frozenset()  # names whose statements stay on the host: they feed the next iteration
+    becoming: Mapping[str, Kind] = field(default_factory=dict)  # what carried names are after the first iteration
     body: Body = field(default_factory=Body)
     by_expr: dict[ast.expr, Node] = field(default_factory=dict)  # the device expressions seen so far
 
@@ -178,6 +179,7 @@ class Environment:
         if name not in self.body.entry:
             kind = self.kind(at) if isinstance(at, ast.expr) else Device()
             origin = "carried" if name in self.written else "invariant"
+            kind = self.becoming.get(name, kind) if origin == "carried" else kind
             self.body.entry[name] = Value(name, origin, kind)
         return self.body.entry[name]
 

@@ -9,7 +9,7 @@ from jitmod.analysis import library
 from jitmod.analysis.arguments import Arguments
 from jitmod.analysis.hazards import Hazard
 from jitmod.analysis.jits import is_heavy
-from jitmod.analysis.loops import Stream, header
+from jitmod.analysis.loops import Stream, header, rows_of
 from jitmod.analysis.ssa import Blocker, Environment, Value
 from jitmod.analysis.syntax import calls, is_simple_comparison, loads
 from jitmod.analysis.values import Array, Constant, Device, Instance, NdArray, Routine, Sequence, is_device
@@ -83,7 +83,7 @@ class Traceable:
             case ast.Attribute(value=value):
                 return self._attribute_blocker(expr) or self.blocker(value)
             case ast.Subscript():
-                return self._subscript_blocker(expr)
+                return self.subscript_blocker(expr)
             case ast.BinOp(left=left, right=right) if not self._has_text(expr):
                 return self.blocker(left) or self.blocker(right)
             case ast.UnaryOp(op=op, operand=operand) if not isinstance(op, ast.Not):
@@ -114,7 +114,7 @@ class Traceable:
     def _call_blocker(self, call: ast.Call) -> Blocker | None:
         if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
             return Blocker("unresolved-callee", call, f"`{ast.unparse(call)}` unpacks its arguments")
-        hazards = self._hazards(call)
+        hazards = self.hazards(call)
         if not any(h.reason == "stateful-module" for h in hazards):  # else said first: it explains the carried state
             inner = self._operand_blocker(call)
             if inner is not None:
@@ -187,7 +187,8 @@ class Traceable:
         listed = value.stream is not None and isinstance(value.stream.kind, Sequence) and not value.stream.path
         return value.origin == "item" and not (stacked and listed)
 
-    def _hazards(self, call: ast.Call) -> tuple[Hazard, ...]:
+    def hazards(self, call: ast.Call) -> tuple[Hazard, ...]:
+        """Why what a call calls must not be traced."""
         if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.expr):
             held = self.on_device(call.func.value)
             unresolved = not isinstance(self.env.kind(call.func), Routine)
@@ -198,7 +199,8 @@ class Traceable:
     def _has_receiver(self, func: ast.Attribute) -> bool:
         return self.env.effects.inference.dotted(func, self.env.module) is None
 
-    def _subscript_blocker(self, expr: ast.Subscript) -> Blocker | None:
+    def subscript_blocker(self, expr: ast.Subscript) -> Blocker | None:
+        """Why an element cannot be taken under a trace."""
         item = self.item_read(expr)
         if item is not None:
             self.env.body.item_reads[expr] = item
@@ -235,7 +237,7 @@ class Traceable:
         if index is None or index.stream is None or not index.stream.from_zero:
             return None
         path = ast.unparse(expr.value)
-        if path not in self._counted():
+        if path not in self.counted():
             return None
         known = next((v for v in self.env.body.item_reads.values() if v.stream and v.name == path), None)
         if known is not None:
@@ -244,7 +246,7 @@ class Traceable:
         stream = Stream(path, expr.value, kind)
         return Value(path, "item", self.env.kind_of_item(stream), stream=stream)
 
-    def _counted(self) -> set[str]:
+    def counted(self) -> set[str]:
         """The sources whose length is the trip count by construction."""
         _, iterable = header(self.env.loop)
         found = {ast.unparse(s.source) for s in self.env.streams if s.source is not None}
@@ -252,4 +254,6 @@ class Traceable:
             match call:
                 case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[counted])]):
                     found.add(ast.unparse(counted))
+                case ast.Call(func=ast.Name(id="range"), args=[length]) if (array := rows_of(length)) is not None:
+                    found |= {ast.unparse(array)} if isinstance(self.env.kind(array), Array | NdArray) else set()
         return found

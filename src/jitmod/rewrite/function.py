@@ -250,7 +250,8 @@ class Compiled:
 
     def _mentioned(self) -> set[str]:
         """The names that the map piece mentions, and the parameters."""
-        nodes = [n for node in self.plan.body.device_nodes() for n in walk(node.statement)]
+        moved = [(node.statement if node.whole else node.expr) for node in self.plan.body.device_nodes()]
+        nodes = [n for root in moved if root is not None for n in walk(root)]
         names = {n.id for n in nodes if isinstance(n, ast.Name)} | {s.name for s in self.plan.items}
         libraries = {name for name, found in self.module.scope.bindings.items() if found[-1].how == "import"}
         return names | libraries | {"jax", "jnp", "eqx"} | set(self.inner.values()) | set(self.captured.values())

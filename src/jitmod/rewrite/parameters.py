@@ -6,6 +6,7 @@ import ast
 import builtins
 from dataclasses import dataclass, field
 
+from jitmod.analysis.arguments import Arguments
 from jitmod.analysis.batching import BatchPlan
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.heap import is_immutable
@@ -15,6 +16,7 @@ from jitmod.analysis.values import (
     UNKNOWN,
     Array,
     ClassRef,
+    Constant,
     Instance,
     Kind,
     Namespace,
@@ -33,12 +35,16 @@ from jitmod.source.scopes import Scope
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of the compiled function: `text` is what the call passes for it. `leads`: it stands before others."""
+    """A parameter of the compiled function: `text` is what the call passes for it. `leads`: it stands before others.
+
+    `holds`: arrays, python (a value that must not be traced), or objects (Modules, functions, optimisers).
+    """
 
     name: str
     text: str
     annotation: str = ""
     leads: bool = False
+    holds: str = "arrays"
 
 
 @dataclass(eq=False)
@@ -60,7 +66,9 @@ class Parameters:
     def document(self) -> Document:
         return self.plan.loop.module.document
 
-    def add(self, text: str, wish: str, annotation: str = "", own: str = "", leads: bool = False) -> str:
+    def add(
+        self, text: str, wish: str, annotation: str = "", own: str = "", leads: bool = False, holds: str = "arrays"
+    ) -> str:
         """The name of the parameter for which the call passes `text`; `own` is the name that it takes the place of."""
         for parameter in self.found:
             if parameter.text == text:
@@ -71,7 +79,7 @@ class Parameters:
             number += 1
             name = f"{wish}_{number}"
         at = sum(p.leads for p in self.found) if leads else len(self.found)
-        self.found.insert(at, Parameter(name, text, annotation, leads))
+        self.found.insert(at, Parameter(name, text, annotation, leads, holds))
         return name
 
     def invariant(self, name: ast.Name, value: Value) -> None:
@@ -96,7 +104,9 @@ class Parameters:
         text = self.document.text(expr)
         wish = "module" if text == "self" else text.rpartition(".")[2].lstrip("_")
         wish = wish.lower() if wish.isupper() else wish
-        parameter = self.add(text, wish, self.annotation(expr), own, leads=isinstance(kind, Instance))
+        holds = "objects" if isinstance(kind, Instance | Routine | Transformed) else "arrays"
+        holds = "python" if isinstance(kind, Number | Constant) else holds
+        parameter = self.add(text, wish, self.annotation(expr), own, isinstance(kind, Instance), holds)
         if parameter != text:
             self.renamed[expr] = parameter
 
@@ -153,14 +163,32 @@ class Parameters:
         infer = self.effects.inference
         while isinstance(infer.kind(expr, self.module), Number):
             parent = self.module.parents[expr]
+            if self._is_traced_argument(expr, parent):
+                return expr
             if not isinstance(parent, ast.BinOp | ast.UnaryOp):
                 return None
             if isinstance(parent, ast.BinOp) and not isinstance(infer.kind(parent, self.module), Number):
                 other = parent.right if parent.left is expr else parent.left
                 fits = not isinstance(parent.op, ast.Pow) and isinstance(infer.kind(other, self.module), Array)
                 return expr if fits else None
+            if self._has_inner_names(parent):
+                return None
             expr = parent
         return None
+
+    def _has_inner_names(self, expr: ast.expr) -> bool:
+        """Whether an expression mentions what the loop binds."""
+        inner = self.plan.body.env.keys() | self.plan.body.carried.keys()
+        return any(isinstance(n, ast.Name) and n.id in inner for n in ast.walk(expr))
+
+    def _is_traced_argument(self, expr: ast.expr, parent: ast.AST) -> bool:
+        """Whether an expression is an argument that `jax.jit` traces, so that an array does as well as a number."""
+        call = self.module.parents[parent] if isinstance(parent, ast.keyword) else parent
+        if not isinstance(call, ast.Call) or expr is call.func:
+            return False
+        callee = self.effects.inference.kind(call.func, self.module)
+        plain = isinstance(callee, Transformed) and callee.transform == "jax.jit"
+        return plain and not Arguments(self.effects).static_use(callee, call, expr)
 
     def annotation(self, expr: ast.expr) -> str:
         """The user's own annotation of a parameter that is passed on, where it means the same at module level."""

@@ -242,7 +242,7 @@ class Project:
         Follows re-exports through `__init__` files and star imports; a name of a library comes back unchanged.
         """
         for _ in range(20):  # a chain of re-exports; circular ones end here
-            if dotted in self.modules:
+            if dotted in self.modules and not self._is_hidden(dotted):
                 return self.modules[dotted]
             owner, _, rest = self._split(dotted)
             if owner is None:
@@ -259,6 +259,12 @@ class Project:
             else:
                 return (owner.scope, rest)
         return dotted
+
+    def _is_hidden(self, dotted: str) -> bool:
+        """Whether a package binds the name of a module in it to something else: `from .collect import collect`."""
+        package, _, name = dotted.rpartition(".")
+        found = self.modules[package].scope.bindings.get(name) if package in self.modules else None
+        return found is not None and not (found[-1].how == "import" and found[-1].target == dotted)
 
     def _exports(self, module: str, name: str) -> bool:
         return module in self.modules and name in self.modules[module].scope.bindings

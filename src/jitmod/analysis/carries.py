@@ -1,0 +1,209 @@
+"""What a scan asks of its carry: that it keeps its structure and types from the first step on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from jitmod.analysis import library
+from jitmod.analysis.dtypes import is_inexact, is_integer
+from jitmod.analysis.effects import Effects
+from jitmod.analysis.loops import Loop, Unplannable
+from jitmod.analysis.plan import Carry
+from jitmod.analysis.scannable import bindings_before, holds_arrays, is_compiled, written_before
+from jitmod.analysis.ssa import Node
+from jitmod.analysis.values import Instance, Kind, Mapping, NdArray, Number, Record, Sequence, is_device
+from jitmod.source.project import Class, Function
+from jitmod.source.signatures import argument
+
+_GROWING = ("jax.numpy.concatenate", "jax.numpy.append", "jax.numpy.hstack", "jax.numpy.vstack", "jax.numpy.stack",
+            "jax.numpy.column_stack", "jax.numpy.dstack", "jax.numpy.pad", "jax.numpy.block")  # fmt: skip
+
+
+def check_carry(carry: Iterable[Carry], device: list[Node], loop: Loop, effects: Effects) -> None:
+    """Raise `Unplannable` where a carried value is known to change its structure, or to be no data at all."""
+    for carried in carry:
+        name, maker = carried.name, carried.following.maker
+        before = written_before(name, loop, effects)
+        at = maker.statement if maker is not None else loop.node
+        kinds = {before, carried.following.kind}
+        if Instance(library.OPTIMISER) in kinds:
+            raise Unplannable("carry-type", at, f"`{name}` is an optimiser, which is no array; carry its state")
+        if _differ(before, carried.following.kind):
+            what = f"`{name}` is {_words(before)} before the loop and {_words(carried.following.kind)} after a step"
+            raise Unplannable("carry-type", at, what)
+        if maker is not None and maker.expr is not None and is_inexact(maker.expr, loop.module, effects.inference):
+            for binding in bindings_before(name, loop, effects):
+                given = binding.value if not binding.path else None
+                if given is not None and is_integer(given, loop.module, effects.inference):
+                    what = f"`{name}` holds integers before the loop and floating-point numbers after a step"
+                    raise Unplannable("carry-type", at, what)
+        _check_result(carried, before, loop, effects)
+        if maker is not None and maker.expr is not None and _grows(maker.expr, name, loop, effects):
+            raise Unplannable("growing-carry", at, f"`{name}` gets longer in every step")
+        if isinstance(before, NdArray):
+            for node in device:
+                for expr, value in node.uses.items():
+                    parent = loop.module.parents.get(expr)
+                    if value is carried.entry and isinstance(parent, ast.BinOp | ast.AugAssign | ast.UnaryOp):
+                        what = f"`{name}` is a numpy array in the first step; make it one of jax before the loop"
+                        raise Unplannable("host-arithmetic", expr, what)
+
+
+def _check_result(carried: Carry, before: Kind, loop: Loop, effects: Effects) -> None:
+    """Raise `Unplannable` where a step may hand on Python numbers, which a scan would make arrays.
+
+    What a compiled function returns holds none; a Module keeps them apart from its arrays.
+    """
+    infer, maker = effects.inference, carried.following.maker
+    if maker is None or is_device(carried.following.kind):
+        return
+    root = maker.expr
+    if isinstance(root, ast.Call) and is_compiled(infer.kind(root.func, loop.module)):
+        return
+    kinds = [k for k in (carried.following.kind, before) if isinstance(k, Instance)]
+    if any(infer.classes.is_module(k.cls) for k in kinds):
+        return
+    for kind in kinds:
+        if isinstance(kind.cls, Class) and infer.classes.is_tree(kind.cls):
+            names = [n for c in infer.classes.lineage(kind.cls) for n in infer.classes.declared(c)]
+            fields = {n: infer.classes.field(kind.cls, n) for n in names}
+            other = next((n for n, k in fields.items() if not holds_arrays(k, infer)), None)
+            if other is None:
+                return
+            what = f"`{carried.name}.{other}` may be a Python number, which a scan would make an array"
+            raise Unplannable("carry-type", maker.statement, what)
+    what = f"it cannot be told what `{carried.name}` is after a step; annotate what the callee returns, or compile it"
+    raise Unplannable("unknown-result", maker.statement, what)
+
+
+def _differ(before: Kind, after: Kind) -> bool:
+    """Whether two kinds are containers of different structure."""
+    match before, after:
+        case (Record(items, is_tuple), Record(others, other)):
+            unequal = len(items) != len(others) or is_tuple != other
+            return unequal or any(_differ(a, b) for a, b in zip(items, others, strict=True))
+        case (Record(items, True), Sequence(item)):
+            return True
+        case (Record(items, False), Sequence(item)):
+            return any(_differ(i, item) for i in items)
+        case (Sequence(item), Record(items, is_tuple)):
+            return is_tuple or any(_differ(item, i) for i in items)
+        case (Sequence(a), Sequence(b)):
+            return _differ(a, b)
+        case (Mapping(a), Mapping(b)):
+            return _differ(a, b)
+        case (Mapping(), Record() | Sequence()) | (Record() | Sequence(), Mapping()):
+            return True
+    return False
+
+
+def _words(kind: Kind) -> str:
+    match kind:
+        case Record(items, is_tuple):
+            return f"a {'tuple' if is_tuple else 'list'} of {len(items)}"
+        case Sequence(item):
+            inner = {Record: "tuples" if isinstance(item, Record) and item.is_tuple else "lists", Sequence: "lists"}
+            return f"a list of {inner.get(type(item), 'values')}"
+        case Mapping():
+            return "a dict"
+    return "something else"
+
+
+def _grows(expr: ast.expr, name: str, loop: Loop, effects: Effects) -> bool:
+    """`x = jnp.concatenate([x, y])`; a window that is cut first (`x[1:]`) keeps its length."""
+    if not isinstance(expr, ast.Call) or effects.inference.dotted(expr.func, loop.module) not in _GROWING:
+        return False
+    for node in ast.walk(expr):
+        if isinstance(node, ast.Name) and node.id == name:
+            around = loop.module.parents[node]
+            if not isinstance(around, ast.Subscript | ast.Attribute):
+                return True
+    return False
+
+
+def check_likely_bugs(loop: Loop, effects: Effects) -> None:
+    """Raise `Unplannable` where the code most likely does not do what it is meant to: a rewrite would hide it."""
+    infer, module = effects.inference, loop.module
+    names = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Name)]
+    stores = {n.id for n in names if not isinstance(n.ctx, ast.Load)}
+    for statement in loop.body:
+        for call in (n for n in ast.walk(statement) if isinstance(n, ast.Call)):
+            kind = infer.kind(call.func, module)
+            function = infer.target(kind)
+            if not isinstance(function, Function) or isinstance(function.node, ast.Lambda):
+                continue
+            for parameter in function.parameters:
+                value = argument(function, call, parameter.arg)
+                fixed = isinstance(value, ast.Name) and value.id not in stores
+                if fixed and isinstance(value, ast.Name) and _is_lost(function, parameter.arg, effects):
+                    what = f"`{value.id}` goes into every step, and what `{function.name}` makes of it is dropped"
+                    raise Unplannable("state-not-returned", call, f"{what}: return it if that is not meant")
+            if is_compiled(kind):
+                _check_frozen(call, function, loop, effects)
+
+
+def _is_lost(function: Function, parameter: str, effects: Effects) -> bool:
+    """Whether a function updates an optimiser's state that it is given, and does not return it."""
+    infer, updated = effects.inference, False
+    for node in ast.walk(function.node):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=[_, ast.Name(id=name)])], value=ast.Call() as call) if (
+                name == parameter and isinstance(call.func, ast.Attribute) and call.func.attr == "update"
+            ):
+                holder = infer.kind(call.func.value, function.module)
+                updated = updated or holder == Instance(library.OPTIMISER) or len(call.args) >= 2
+            case ast.Return(value=ast.expr() as value):
+                if any(isinstance(n, ast.Name) and n.id == parameter for n in ast.walk(value)):
+                    return False
+    return updated
+
+
+def _check_frozen(call: ast.Call, function: Function, loop: Loop, effects: Effects) -> None:
+    """A compiled local function keeps what its outer names were when it was first called."""
+    module = loop.module
+    outer = function.scope.parent
+    if outer is None or not outer.is_function:
+        return
+    around = [a for a in module.ancestors(loop.node) if isinstance(a, ast.For | ast.While)]
+    for name in ast.walk(function.node):
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and function.scope.find(name.id) is outer:
+            for binding in outer.bindings[name.id]:
+                if any(a in around for a in module.ancestors(binding.node)):
+                    what = f"`{name.id}` is rebound in the loop around it, and `{function.name}`, compiled once, keeps"
+                    raise Unplannable("rebound-global", call, f"{what} its first value: likely a bug")
+
+
+def begins_as_number(carried: Carry, loop: Loop, effects: Effects) -> bool:
+    """Whether a carried value is a Python number before the first step."""
+    return isinstance(written_before(carried.name, loop, effects), Number)
+
+
+def has_static_parts(carried: Carry, loop: Loop, effects: Effects) -> bool:
+    """Whether a carried value may hold more than arrays: a Module, or something of which nothing is known."""
+    classes = effects.inference.classes
+    for kind in (written_before(carried.name, loop, effects), carried.following.kind):
+        if isinstance(kind, Instance):
+            return classes.is_module(kind.cls)
+        if is_device(kind) or isinstance(kind, Number | NdArray):
+            return False
+    return True
+
+
+def is_added_to(carried: Carry, device: list[Node], loop: Loop) -> bool:
+    """Whether a step does nothing with a carried value but add to it: `total += loss`, `total = total + loss`.
+
+    Then a Python number at the start gives the same as an array of the type that the sum has.
+    """
+    uses = [(n, e) for n in device for e, v in n.uses.items() if v is carried.entry]
+    if len(uses) != 1 or uses[0][0] is not carried.following.maker:
+        return False
+    node, use = uses[0]
+    match node.statement:
+        case ast.AugAssign(target=target, op=ast.Add() | ast.Sub()):
+            return use is target
+        case ast.Assign(value=ast.BinOp(left=left, op=ast.Add(), right=right)):
+            return use in (left, right)
+        case ast.Assign(value=ast.BinOp(left=left, op=ast.Sub())):
+            return use is left
+    return False

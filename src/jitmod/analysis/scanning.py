@@ -1,0 +1,357 @@
+"""Scanning: the view of a plan in which one scan runs first, for all iterations of a block, and host work afterwards.
+
+The scan takes every device computation that depends on items, on the scan itself one iteration earlier, and on what the
+loop does not change. What is left is one *host* piece, on values that the scan hands out: of every iteration, or the
+last ones of a block where the host has work only at the end of one.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from jitmod.analysis.appends import Append, appends_of
+from jitmod.analysis.batching import BatchPlan, Emit, all_pulled, heavy_calls, used_streams
+from jitmod.analysis.carries import check_carry, check_likely_bugs, is_added_to
+from jitmod.analysis.effects import Effects
+from jitmod.analysis.fold import fold
+from jitmod.analysis.graph import Graph
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.legality import (
+    LiveOuts,
+    check_clock,
+    check_context,
+    check_header,
+    check_late_readers,
+    check_lengths,
+    check_names,
+    check_results,
+    check_try_around,
+    check_try_at_calls,
+    live_names,
+)
+from jitmod.analysis.loops import Loop, Stream, Unplannable, check_stackable, trip_of
+from jitmod.analysis.periods import WHOLE, Block, periods
+from jitmod.analysis.plan import Carry, Piece
+from jitmod.analysis.scannable import Scannable, holds_arrays, stepwise, written_before
+from jitmod.analysis.ssa import Body, Node, Value
+from jitmod.analysis.syntax import calls
+from jitmod.analysis.values import Array, Device, Instance, Number, Sequence, item_of
+from jitmod.model import Assumption
+from jitmod.source.project import Function
+
+FEWEST = 8  # steps below which a scan is not worth it
+
+
+@dataclass(frozen=True, eq=False)
+class ScanPlan(BatchPlan):
+    """A plan whose scan comes before its host piece.
+
+    `carry` goes from step to step, in the order in which the body first reads it; `handed` are the names of it that are
+    read outside of the scan, `lasts` the other values of which the last is. `due` is the host work at the end of a
+    block, `steady` that of every iteration, and `appends` the lists that the scan's results fill. `strict` are carried
+    names that begin as Python numbers and meet other values than those that are added to them. `feeds` are the numbers
+    that the `feeders`, host arithmetic that runs first, make for every step.
+    """
+
+    carry: tuple[Carry, ...]
+    handed: tuple[str, ...]
+    lasts: tuple[Value, ...]
+    due: tuple[Node, ...]
+    steady: tuple[Node, ...]
+    appends: tuple[Append, ...]
+    strict: tuple[str, ...]
+    feeds: tuple[Value, ...]
+    feeders: tuple[Node, ...]
+
+
+def scanned(loop: Loop, effects: Effects) -> ScanPlan:
+    """Decide a loop with a carried state. Raises `Unplannable` with the reason where it cannot be scanned safely."""
+    infer = effects.inference
+    check_context(loop)
+    _check_exits(loop)
+    graph = stepwise(loop, effects)
+    body, found, live = graph.body, graph.streams, live_names(loop)
+    check_likely_bugs(loop, effects)
+    block = _block(graph)
+    scannable = _take_sides(graph, block)
+    device = body.device_nodes()
+    carry = _carry(body, device)
+    if not carry:
+        raise Unplannable("host-effect", loop.node, "what one step hands to the next is made on the host")
+    check_header(loop, body, found, effects)
+    _check_ends(found, used_streams(graph.body.device_nodes(), body, found), loop)
+    if any(s.tracked for s in found):
+        raise Unplannable("host-effect", loop.node, "the progress bar would stand still while a scan runs")
+    used = used_streams(device, body, found)
+    for stream in used:
+        check_stackable(stream, infer)
+    check_lengths(used)
+    item_names = {n for read in body.item_reads for n in ast.walk(read)}
+    counted = {v.stream for n in device for e, v in n.uses.items() if v.is_position and e not in item_names}
+    names = frozenset(c.name for c in carry)
+    check_names(loop, body, infer)
+    check_late_readers(loop, body, names, infer)
+    check_carry(carry, device, loop, effects)
+    feeds, feeders = _feeds(device, scannable, block, loop)
+    due, steady, appends = _host_work(loop, graph, block, feeders)
+    alive = {body.env[n] for n in live if n in body.env}
+    emits = _emits(body, appends, (*steady, *due) if steady else (), alive & {c.following for c in carry}, loop)
+    outside = alive | {v for n in (() if steady else due) for v in n.reads() if v.is_device}
+    lasts = _lasts(body, names, outside, due)
+    handed = tuple(c.name for c in carry if block.kind != "whole" or c.following in outside)
+    _check_entries(body, names, loop)
+    _check_results(emits, lasts, appends, loop)
+    check_clock(loop, body, infer)
+    if body.host_nodes():
+        check_try_around(loop, infer)
+        check_try_at_calls(loop, infer)
+    if trip_of(found).count is not None and (trip_of(found).count or 0) < FEWEST:
+        raise Unplannable("too-few-steps", loop.node, f"the loop has {trip_of(found).count} steps; a scan costs more")
+    targets = frozenset(n for n in live if n in body.env and body.env[n].origin == "item")
+    pieces = (Piece("scan", tuple(device)), Piece("host", tuple(body.host_nodes())))
+    return ScanPlan(
+        loop, found, body, graph, pieces, block, live,
+        used, tuple(s for s in found if s in counted), emits, (), LiveOuts(targets=targets), False, (),
+        _assumptions(used), _anchor(device), carry, handed, lasts, due, steady, appends,
+        _strict(carry, device, loop, effects), feeds, feeders,
+    )  # fmt: skip
+
+
+def _check_exits(loop: Loop) -> None:
+    for statement in _own(loop.body):
+        if isinstance(statement, ast.Break | ast.Return | ast.Raise):
+            word = type(statement).__name__.lower()
+            raise Unplannable("data-dependent-exit", statement, f"`{word}` ends the loop early; a scan runs every step")
+
+
+def _check_ends(found: tuple[Stream, ...], used: tuple[Stream, ...], loop: Loop) -> None:
+    """Raise `Unplannable` where something that the scan does not take may end the loop before its items do."""
+    known = {ast.unparse(s.source) for s in used if s.source is not None}
+    limits = [s for s in found if s.limits]
+    for stream in limits:
+        given = stream.source is not None and ast.unparse(stream.source) in known
+        if not given and (len({ast.unparse(s.source) if s.source else "" for s in limits}) > 1):
+            message = f"`{stream.name}` may end the loop earlier than the other items do"
+            raise Unplannable("unknown-iterable", loop.node, message)
+
+
+def _block(graph: Graph) -> Block:
+    """The period at whose end host work is due, with every other one whose work is due at ends of it too; or WHOLE."""
+    found = [p for p in periods(graph.body) if not isinstance(p.size, int) or p.phase >= 0]
+    if not found:
+        return WHOLE
+    fixed = [p for p in found if isinstance(p.size, int) and p.size > 1]
+    if not fixed:
+        return found[0]
+    least = min(fixed, key=lambda p: int(str(p.size)))
+    size = int(str(least.size))
+    due, steady = set(least.due), set(least.steady)
+    for other in fixed:
+        if int(str(other.size)) % size == 0 and other.phase % size == least.phase % size:
+            due |= other.due
+            steady |= other.steady
+    return replace(least, due=frozenset(due), steady=frozenset(steady))
+
+
+def _take_sides(graph: Graph, block: Block) -> Scannable:
+    """Put every node into the scan or on the host. Raises `Unplannable` where a step stays on the host."""
+    scannable = Scannable(graph, block=block)
+    body = graph.body
+    following = {body.env[name].maker for name in body.carried if name in body.env}
+    for node in body.nodes:
+        wanted = node.op == "device" and (node.heavy or node in following) and node not in block.due
+        cause = scannable.root(node) if wanted and node not in scannable.nodes else None
+        if cause is not None:
+            raise Unplannable(cause.reason, cause.node, cause.message)
+    for node in body.nodes:
+        node.side = "scan" if node in scannable.nodes else "host"
+    fold(body)
+    return scannable
+
+
+def _carry(body: Body, device: list[Node]) -> tuple[Carry, ...]:
+    """What the scan takes from the step before. A name that is only read after the loop is none."""
+    read = [v.name for n in device for v in n.reads() if v.origin == "carried"]
+    return tuple(
+        Carry(name, body.entry[name], body.env[name])
+        for name in dict.fromkeys(read)
+        if body.env[name].is_device or body.env[name].origin == "item"
+    )
+
+
+def _feeds(
+    device: list[Node], scannable: Scannable, block: Block, loop: Loop
+) -> tuple[tuple[Value, ...], tuple[Node, ...]]:
+    """The numbers of every step that the scan takes from host arithmetic, and the nodes that make them."""
+    found = tuple(dict.fromkeys(v for n in device for v in n.uses.values() if scannable.is_fed(v)))
+    if not found:
+        return (), ()
+    if block.kind != "whole" or len({v.name for v in found}) < len(found):
+        at = next(n.statement for n in device if set(n.uses.values()) & set(found))
+        raise Unplannable("host-arithmetic", at, f"`{found[0].name}` feeds the computation and is computed on the host")
+    body, needed = scannable.graph.body, set[Node]()
+    todo = list(found)
+    while todo:
+        maker, _ = scannable.graph.source(todo.pop())
+        if maker is not None and maker not in needed:
+            needed.add(maker)
+            todo += maker.reads()
+    return found, tuple(n for n in body.nodes if n in needed)
+
+
+def _host_work(
+    loop: Loop, graph: Graph, block: Block, feeders: tuple[Node, ...]
+) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple[Append, ...]]:
+    """The host work at the end of a block, that of every iteration, and the lists that are filled."""
+    hosts = graph.body.host_nodes()
+    due = [n for n in hosts if n in block.due]
+    tests = {g.condition.maker for n in due for g in n.guards}
+    appends = appends_of(loop, graph.body, graph.effects.inference)
+    others = {*due, *tests, *feeders}
+    if any(n not in others and all(n is not a.node for a in appends) for n in hosts) or due:
+        appends = tuple(a for a in appends if a.fresh)  # host work may know another one by another name
+    if block.kind != "whole":
+        appends = tuple(replace(a, folds=()) for a in appends)  # every block adds to the list
+    steady = tuple(n for n in hosts if n not in others and all(n is not a.node for a in appends))
+    for node in steady:
+        for value in node.reads():
+            if graph.source(value)[0] in feeders:
+                message = f"`{value.name}` is read by the computation and by other host work"
+                raise Unplannable("host-arithmetic", node.statement, message)
+    return tuple(due), steady, appends
+
+
+def _emits(
+    body: Body, appends: tuple[Append, ...], hosts: tuple[Node, ...], alive: set[Value], loop: Loop
+) -> tuple[Emit, ...]:
+    """The values of every step that leave the scan, in the order in which they are made.
+
+    What is also read as it is, or `alive` after the loop, stays on the device.
+    """
+    readers: dict[Value, list[ast.expr]] = {a.value: [] for a in appends}
+    kept = set(alive)
+    for node in hosts:
+        for expr, value in node.uses.items():
+            if value.is_device:
+                readers.setdefault(value, []).append(expr)
+        for value in (v for values in node.flows.values() for v in values if v.is_device):
+            readers.setdefault(value, [])
+            kept.add(value)
+    order = [v for n in body.device_nodes() for v in n.makes.values() if v in readers]
+    return tuple(Emit(v, v not in kept and all_pulled(readers[v], loop), tuple(readers[v])) for v in order)
+
+
+def _lasts(body: Body, carried: frozenset[str], outside: set[Value], due: tuple[Node, ...]) -> tuple[Value, ...]:
+    """The values that are read after the last step of a block, but are no carry."""
+    found = [v for n in body.device_nodes() for v in n.makes.values() if v in outside]
+    for value in found:
+        if body.env.get(value.name) is not value:
+            at = next((n.statement for n in due if value in n.reads()), body.nodes[0].statement)
+            message = f"`{value.name or ast.unparse(at)}` is bound anew before the step ends"
+            raise Unplannable("unknown-result", at, message)
+    return tuple(v for v in found if v.name not in carried)
+
+
+def _check_entries(body: Body, carried: frozenset[str], loop: Loop) -> None:
+    """Host work reads what a step has made, not what it began with."""
+    for node in body.host_nodes():
+        for value in node.reads():
+            if value.origin == "carried" and value.name in carried:
+                message = f"`{value.name}` is read on the host before the step makes it anew"
+                raise Unplannable("carried-state", node.statement, message)
+
+
+def _check_results(emits: tuple[Emit, ...], lasts: tuple[Value, ...], appends: tuple[Append, ...], loop: Loop) -> None:
+    """What leaves the scan for every step must be arrays, so that it comes back as it was, and small."""
+    stacked = {a.value for a in appends if a.folds}
+    check_results((e.value for e in emits if not e.pulled and e.value not in stacked), loop.node)
+    for value in lasts:
+        if not isinstance(value.kind, Array | Device):
+            message = f"only the last `{value.name}` is read, and it may be too large to be kept for every step"
+            raise Unplannable("split-memory", loop.node, message)
+
+
+def _strict(carry: tuple[Carry, ...], device: list[Node], loop: Loop, effects: Effects) -> tuple[str, ...]:
+    begun = [(c, written_before(c.name, loop, effects)) for c in carry]
+    numbers = [c for c, kind in begun if isinstance(kind, Number) and kind.type != "bool"]
+    return tuple(c.name for c in numbers if not is_added_to(c, device, loop))
+
+
+def _assumptions(used: tuple[Stream, ...]) -> tuple[Assumption, ...]:
+    found = [Assumption("carry-type", "what a step hands on has the structure, shapes and dtypes that it was given")]
+    for stream in used:
+        written = ast.unparse(stream.source) if stream.source is not None else stream.name
+        if isinstance(item_of(stream.kind), Instance):
+            found.append(Assumption("modules-alike", f"the Modules in `{written}` differ in their arrays alone"))
+        elif not isinstance(stream.kind, Array) and not (isinstance(stream.kind, Sequence) and stream.kind.uniform):
+            found.append(Assumption("items-alike", f"the items of `{written}` have one shape and dtype"))
+    if len(used) > 1:
+        names = ", ".join(f"`{ast.unparse(s.source)}`" for s in used if s.source is not None)
+        found.append(Assumption("same-length", f"{names} have the same length"))
+    return tuple(found)
+
+
+def _anchor(device: list[Node]) -> ast.Call:
+    """The call that names the scan: the first heavy one, or any."""
+    nodes = sorted(device, key=lambda n: not n.heavy)
+    calls = [c for n in nodes if n.expr is not None for c in ast.walk(n.expr) if isinstance(c, ast.Call)]
+    nothing = ast.Call(ast.Name("step", ast.Load()), [], [])
+    return calls[0] if calls else nothing
+
+
+def stateful(loop: Loop, effects: Effects) -> ast.stmt | None:
+    """The first statement that hands a device value from one iteration to the next, as far as the text says so.
+
+    PRNG keys alone make no state: a loop whose items are independent otherwise is batched.
+    """
+    if not isinstance(loop.node, ast.For | ast.While):
+        return None
+    infer, module = effects.inference, loop.module
+    own = list(_own(loop.node.body))
+    first: dict[str, int] = {}
+    for index, statement in enumerate(own):
+        for name in _loaded(statement):
+            first.setdefault(name, index)
+    if isinstance(loop.node, ast.While):
+        first |= {n.id: -1 for n in ast.walk(loop.node.test) if isinstance(n, ast.Name)}
+    heavy = {id(c) for c in heavy_calls(loop, effects)}
+    bound: set[str] = set()
+    for index, statement in enumerate(own):
+        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign) or statement.value is None:
+            continue
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        names = {n.id for t in targets for n in ast.walk(t) if isinstance(getattr(n, "ctx", None), ast.Store)
+                 and isinstance(n, ast.Name)}  # fmt: skip
+        kind = infer.kind(statement.value, module)
+        runs = any(id(n) in heavy for n in ast.walk(statement.value))
+        on_device = runs or (holds_arrays(kind, infer) and not (isinstance(kind, Array) and kind.is_key))
+        exposed = {n for n in names - bound if first.get(n, index + 1) <= index or isinstance(statement, ast.AugAssign)}
+        if on_device and exposed:
+            return None if _runs_blocks(loop, statement.value, infer) else statement
+        bound |= names
+    return None
+
+
+def _runs_blocks(loop: Loop, value: ast.expr, infer: Inference) -> bool:
+    """Whether every iteration of a while loop runs a scan over a block of steps, as the code written here does."""
+    function = infer.target(infer.kind(value.func, loop.module)) if isinstance(value, ast.Call) else None
+    if not isinstance(loop.node, ast.While) or loop.counter is not None or not isinstance(function, Function):
+        return False
+    return any(infer.dotted(c.func, function.module) == "jax.lax.scan" for c in calls(function.node))
+
+
+def _own(statements: list[ast.stmt]) -> list[ast.stmt]:
+    """The simple statements of a loop's body, those in branches included, but for inner loops and definitions."""
+    found: list[ast.stmt] = []
+    for statement in statements:
+        if isinstance(statement, ast.If | ast.With | ast.Try):
+            parts = [statement.body, getattr(statement, "orelse", []), getattr(statement, "finalbody", [])]
+            found += [s for part in parts for s in _own(part)]
+        elif not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            found.append(statement)
+    return found
+
+
+def _loaded(statement: ast.stmt) -> list[str]:
+    return [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]

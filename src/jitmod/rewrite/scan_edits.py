@@ -1,0 +1,332 @@
+"""From a plan with a scan to edits: the compiled function is inserted, and the loop becomes calls of it.
+
+Lists are filled from what the scan hands out. Host work stays a Python loop over it, in the user's own words.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from jitmod.analysis.loops import Unplannable, header, trip_of
+from jitmod.analysis.scanning import ScanPlan
+from jitmod.analysis.ssa import Value
+from jitmod.analysis.values import Array
+from jitmod.model import Edit
+from jitmod.rewrite.loop_edits import LoopEdits
+from jitmod.rewrite.names import Namer, plural
+from jitmod.rewrite.scanned import LENGTH, START, Scanned, steps_text
+from jitmod.rewrite.text import document_comments, indented, reindent, splice
+
+_WORDS = frozenset({"len", "range", "zip", "enumerate", "min", "abs"})
+
+
+@dataclass(frozen=True, eq=False)
+class ScanEdits(LoopEdits):
+    """The edits for a plan of a scan."""
+
+    plan: ScanPlan
+    function: Scanned
+    names: dict[Value, str] = field(default_factory=dict)  # names in the user's function for what the scan hands out
+
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits that put the plan into effect. Raises `Unplannable`."""
+        loop = self.plan.loop
+        if self.document.indent(loop.body[0]) is None:
+            raise Unplannable("unparsable", loop.node, "the loop's body stands on the line of its header")
+        free = self.function.namer.copy()  # what the compiled function uses inside may be used outside of it
+        self.function.build()
+        self._name_outputs(free)
+        self._check_shadows()
+        lines = self._blocks() if self.plan.block.kind != "whole" else self._whole()
+        at = self.function.place()
+        text = indented("\n".join([*self.comments(), *lines]), self.indent).removeprefix(self.indent)
+        start, end = self.document.span(loop.statement)
+        line_end = self.document.source.find(b"\n", end)
+        behind = self.document.source[end : line_end if line_end >= 0 else len(self.document.source)]
+        if behind.lstrip().startswith(b"#"):  # a comment of the last statement, which is gone or has it
+            end += len(behind.rstrip())
+        user = [Edit(start, end, text), *self._fold_edits()]
+        return (*self.function.imports.edits(), Edit(at, at, self.function.definition), *user)
+
+    def _check_shadows(self) -> None:
+        """The call is written in the user's function, where its words must mean what they mean elsewhere."""
+        scope = self.module.scope_of(self.plan.loop.node)
+        for word in sorted(_WORDS):
+            if scope.find(word) is not None:
+                raise Unplannable("rebound-global", self.plan.loop.node, f"`{word}` means something else here")
+        used = {"jax", "jnp", *(n.split(".")[0] for n in (self.function.imports.refer("jax.numpy.asarray"),))}
+        for word in sorted(used):
+            found = scope.find(word)
+            if found is not None and found.parent is not None:
+                raise Unplannable("rebound-global", self.plan.loop.node, f"`{word}` means something else here")
+
+    # -- one call ----------------------------------------------------------------------------------------------------
+
+    def _whole(self) -> list[str]:
+        """One call for all steps, under a condition where there may be none."""
+        lines = [*self._fed(), *self._call(), *self._extensions(), *self._host_loop("0")]
+        lines += self._rebound() + self._positions_after()
+        condition = self._condition()
+        if condition is None:
+            return lines
+        return [f"if {condition}:", *indented("\n".join(lines), self.function.step).split("\n")]
+
+    def _fed(self) -> list[str]:
+        """The loop that makes the numbers which the scan takes."""
+        if not self.plan.feeds:
+            return []
+        target, _ = header(self.plan.loop)
+        lines = [f"{name} = []" for name in self.function.fed.values()]
+        steps = [f"{name}.append({v.name})" for v, name in self.function.fed.items() if v.origin == "carried"]
+        for statement in self.plan.loop.body:
+            mine = [n for n in self.plan.feeders if n.statement is statement]
+            if mine:
+                steps += self._kept({statement})
+                made = {v for n in mine for v in n.makes.values()}
+                steps += [f"{name}.append({v.name})" for v, name in self.function.fed.items() if v in made]
+        lines.append(f"for {self.document.text(target)} in {self._iterated()}:")
+        return [*lines, *indented("\n".join(steps), self.function.step).split("\n")]
+
+    def _condition(self) -> str | None:
+        """What is true where there is a step; None where there is one for certain."""
+        if not trip_of(self.plan.streams).may_be_zero:
+            return None
+        iterable = header(self.plan.loop)[1]
+        match iterable:
+            case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len")) as length]):
+                return self.document.text(length)
+            case ast.Call(func=ast.Name(id="range"), args=[_, _, _]):
+                return steps_text(self.plan, self.document.text)
+            case ast.Call(func=ast.Name(id="range"), args=[first, stop]):
+                return f"{self.document.text(first)} < {self.document.text(stop)}"
+            case ast.Call(func=ast.Name(id="range"), args=[stop]):
+                return f"{self.document.text(stop)} > 0"
+        return self.count()
+
+    def _name_outputs(self, free: Namer) -> None:
+        """A list that is only stacked later means an array from now on; other results get names of their own."""
+        for append in self.plan.appends:
+            if append.folds and append.value not in self.names:
+                self.names[append.value] = append.name
+        for value in self.function.outputs:
+            if value not in self.names:
+                wish = plural(self.function.outer[value])
+                name = f"all_{wish.removeprefix('all_')}" if wish in free.taken else wish
+                self.names[value] = free.fresh(name)
+                self.function.namer.taken.add(self.names[value])
+
+    def _call(self, start: str = "", length: str = "") -> list[str]:
+        """The call, and the names that it binds."""
+        lasts = [v.name for v in self.plan.lasts if not self.function.is_iterated(v)]
+        targets = [*self.plan.handed, *(self.names[v] for v in self.function.outputs), *lasts]
+        call = self.function.call().replace(START, start).replace(LENGTH, length)
+        return [f"{', '.join(targets)} = {call}"]
+
+    def _extensions(self) -> list[str]:
+        """The lists that stay lists."""
+        taken = {a.value for a in self.plan.appends if a.folds and self.names[a.value] == a.name}
+        lines = []
+        for append in self.plan.appends:
+            if append.value in taken and self.names[append.value] == append.name:
+                continue
+            lines.append(f"{append.name}.extend({self.rows(self.names[append.value], append.value)})")
+        return lines
+
+    def _rebound(self) -> list[str]:
+        """Names whose last value is read later, where all values have come."""
+        values = [v for v in self.plan.lasts if self.function.is_iterated(v)]
+        return [f"{v.name} = {self._last_of(v)}" for v in values]
+
+    def _last_of(self, value: Value) -> str:
+        if isinstance(value.kind, Array):
+            return f"{self.names[value]}[-1]"
+        return f"{self.function.imports.refer('jax.tree.map')}(lambda leaf: leaf[-1], {self.names[value]})"
+
+    def _positions_after(self) -> list[str]:
+        """The names of the header that are read after the loop: what the last step had."""
+        loop = self.plan.loop
+        if loop.counter is not None:
+            name = loop.counter.name.id
+            return [f"{name} = {self.document.text(loop.counter.stop)}"] if name in self.plan.live else []
+        lines = []
+        for stream in self.plan.streams:
+            if stream.name not in self.plan.live_outs.targets or self._binds(stream.name):
+                continue
+            iterable = header(loop)[1]
+            if stream.source is not None and isinstance(stream.kind, Array):
+                lines.append(f"{stream.name} = {self.document.text(stream.source)}[-1]")
+            elif stream.source is None and len(self.plan.streams) == 1:
+                match iterable:
+                    case ast.Call(args=[stop]):
+                        lines.append(f"{stream.name} = {self.document.text(stop)} - 1")
+                    case _:
+                        lines.append(f"{stream.name} = {self.document.text(iterable)}[-1]")
+            else:
+                message = f"`{stream.name}` is read after the loop"
+                raise Unplannable("live-out-unbound", loop.node, message)
+        return lines
+
+    def _binds(self, name: str) -> bool:
+        """Whether the loop over results binds a name of the header."""
+        return bool(self.plan.feeds) or (bool(self.plan.steady) and name in self._needed())
+
+    # -- host work ---------------------------------------------------------------------------------------------------
+
+    def _needed(self) -> set[str]:
+        """The names of the header that host work reads, or that are read after the loop."""
+        hosts = (*self.plan.steady, *self.plan.due)
+        read = {v.name for n in hosts for v in n.reads() if v.origin == "item"}
+        return read | self.plan.live_outs.targets
+
+    def _host_loop(self, start: str) -> list[str]:
+        """The loop that stays, over what the steps have handed out; nothing where no work is left."""
+        if not self.plan.steady:
+            return []
+        read = [e for e in self.plan.emits if self._is_read(e.value)]
+        bound = [self.function.outer[e.value] for e in read]
+        get = "jax.device_get"
+        arrays = []
+        for emit in read:
+            rows = self.rows(self.names[emit.value], emit.value)
+            arrays.append(f"{self.function.imports.refer(get)}({rows})" if emit.pulled else rows)
+        target, _ = header(self.plan.loop)
+        needed = self._needed() & {s.name for s in self.plan.streams}
+        body = self._kept({n.statement for n in (*self.plan.steady, *self.plan.due)})
+        blocks = self.plan.block.kind != "whole"
+        results = ", ".join(bound)
+        zipped = arrays[0] if len(arrays) == 1 else f"zip({', '.join(arrays)})"
+        positions = [s for s in self.plan.streams if s.source is None]
+        counts = len(positions) == 1 and needed <= {positions[0].name} and (positions[0].from_zero or blocks)
+        if not arrays:
+            steps = self._own_header(needed)
+        elif not needed:
+            steps = f"for {results} in {zipped}:"
+        elif counts:
+            inner = results if len(bound) == 1 else f"({results})"
+            given = f", {start}" if start != "0" else ""
+            steps = f"for {positions[0].name}, {inner} in enumerate({zipped}{given}):"
+        elif blocks:
+            raise Unplannable("unknown-iterable", self.plan.loop.node, "host work reads items of a block")
+        else:
+            own = self.document.text(target)
+            own = f"({own})" if isinstance(target, ast.Tuple) and not own.startswith("(") else own
+            steps = f"for {own}, {results} in zip({self._iterated()}, {', '.join(arrays)}):"
+        return [steps, *indented("\n".join(body), self.function.step).split("\n")]
+
+    def _own_header(self, needed: set[str]) -> str:
+        """The header of a loop that reads nothing of the scan."""
+        target, iterable = header(self.plan.loop)
+        if self.plan.block.kind != "whole":
+            message = "host work of a block reads nothing of its steps"
+            raise Unplannable("unknown-iterable", self.plan.loop.node, message)
+        if needed or self.plan.loop.counter is not None or isinstance(iterable, ast.Call):
+            return f"for {self.document.text(target)} in {self._iterated()}:"
+        return f"for _ in range({self.count()}):"
+
+    def _iterated(self) -> str:
+        """The text of what the loop runs over."""
+        counter = self.plan.loop.counter
+        if counter is not None:
+            return f"range({counter.name.id}, {self.document.text(counter.stop)})"
+        return self.document.text(header(self.plan.loop)[1])
+
+    def _is_read(self, value: Value) -> bool:
+        nodes = (*self.plan.steady, *self.plan.due)
+        return any(value in n.uses.values() or any(value in v for v in n.flows.values()) for n in nodes)
+
+    def _kept(self, statements: set[ast.stmt]) -> list[str]:
+        """The text of the statements of the body that hold host work, without indentation, comments included."""
+        body = self.plan.loop.body
+        first = self.document.indent(body[0]) or ""
+        renamed = self._renamed()
+        lines: list[str] = []
+        comments = document_comments(self.document)
+        before = header(self.plan.loop)[1].end_lineno or self.plan.loop.node.lineno
+        for statement in body:
+            inside = set(ast.walk(statement))
+            if statements & inside:
+                own = [c for line, c in comments if before < line < statement.lineno]
+                text = reindent(splice(self.document, statement, renamed), first, "")
+                beside = [c for line, c in comments if line == statement.end_lineno]
+                tail = "".join(f"  {c}" for c in beside if not text.endswith(c))
+                lines += [*own, *f"{text}{tail}".split("\n")]
+            before = statement.end_lineno or before
+        return lines
+
+    def _renamed(self) -> dict[ast.expr, str]:
+        """How host work writes what the scan has computed."""
+        found: dict[ast.expr, str] = {}
+        for emit in self.plan.emits:
+            name = self.function.outer[emit.value]
+            for reader in emit.readers:
+                if self.document.text(reader) != name:
+                    found[reader] = name
+        return found
+
+    # -- blocks ------------------------------------------------------------------------------------------------------
+
+    def _blocks(self) -> list[str]:
+        """A call for every block of steps at whose end the host has work to do."""
+        plan, fresh = self.plan, self.function.namer.fresh
+        start, stop = fresh("start"), fresh("stop")
+        count = steps_text(plan, self.document.text)
+        lines = []
+        if not count.isidentifier() and not count.isdecimal():
+            total = fresh("n_steps")
+            lines.append(f"{total} = {count}")
+            count = total
+        iterable = header(plan.loop)[1]
+        match iterable:
+            case ast.Call(func=ast.Name(id="range"), args=[_]):
+                pass
+            case _ if plan.loop.counter is None or not all(s.from_zero for s in plan.streams):
+                raise Unplannable("unknown-iterable", iterable, "blocks are made of `range(n)` so far")
+        asarray = self.function.imports.refer("jax.numpy.asarray")
+        inner = [f"{stop} = min({self._end(start)}, {count})  # as far as the next work of the host"]
+        inner += self._call(f"{asarray}({start})", f"{stop} - {start}")
+        inner += self._extensions()
+        inner += self._host_loop(start) if plan.steady else self._due(stop)
+        inner += self._rebound()
+        inner.append(f"{start} = {stop}")
+        body = indented("\n".join(inner), self.function.step).split("\n")
+        return [*lines, f"{start} = 0", f"while {start} < {count}:", *body]
+
+    def _end(self, start: str) -> str:
+        """The step behind the next one after which host work is due."""
+        block = self.plan.block
+        size = str(block.size) if isinstance(block.size, int) else f"abs({self.document.text(block.size)})"
+        if isinstance(block.size, int):
+            phase = block.phase % block.size
+            ahead = f"({phase} - {start}) % {size}" if phase else f"-{start} % {size}"
+        else:
+            ahead = f"({block.phase} - {start}) % {size}" if block.phase else f"-{start} % {size}"
+        return f"{start} + {ahead} + 1"
+
+    def _due(self, stop: str) -> list[str]:
+        """The host work at the end of a block, on the last values of it."""
+        names = [s.name for s in self.plan.streams if s.source is None]
+        lines = [f"{n} = {stop} - 1" for n in names if n in self._needed()]
+        return [*lines, *self._kept({n.statement for n in self.plan.due})]
+
+    # -- the rest ----------------------------------------------------------------------------------------------------
+
+    def comments(self) -> list[str]:
+        """Comments of the loop that no moved or kept statement takes along."""
+        taken = {n.statement for n in self.plan.body.nodes}
+        moved: set[int] = set()
+        for statement in self.plan.loop.body:
+            if taken & set(ast.walk(statement)):
+                node = next(n for n in self.plan.body.nodes if n.statement in set(ast.walk(statement)))
+                first, _ = self.function.lines_of(node) if node.statement is statement else (statement.lineno, 0)
+                moved |= set(range(first, (statement.end_lineno or first) + 1))
+        loop = self.plan.loop
+        first, last = loop.node.lineno, loop.node.end_lineno or loop.node.lineno
+        return [c for line, c in document_comments(self.document) if first <= line < last and line not in moved]
+
+    def _fold_edits(self) -> list[Edit]:
+        """`jnp.stack(ys)` of what is an array for certain is that array."""
+        if self._condition() is not None or self.plan.block.kind != "whole":
+            return []
+        named = [a for a in self.plan.appends if a.folds and self.names[a.value] == a.name]
+        return [Edit(*self.document.span(f), a.name) for a in named for f in a.folds]
