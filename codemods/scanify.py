@@ -31,14 +31,14 @@ References
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import analyses
 from jitmod.analysis.loops import Loop, Unplannable, loops_in
-from jitmod.analysis.scanning import scanned, stateful
+from jitmod.analysis.scanning import scanned
+from jitmod.analysis.stateful import stateful
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
 from jitmod.rewrite.edits import EditConflict, compose
@@ -341,15 +341,17 @@ def relax(u: jax.Array, omega: float):
         effects, _ = analyses(project)
         namer = Namer.of(project.module(document))
         for loop in loops_in(project.module(document)):
-            state = stateful(loop, effects)
-            if state is not None:
-                yield self._decide(loop, state, effects, namer)
+            if stateful(loop, effects) is not None:
+                found = self._decide(loop, effects, namer)
+                yield from [] if found is None else [found]
 
-    def _decide(self, loop: Loop, state: ast.stmt, effects: Effects, namer: Namer) -> Finding:
+    def _decide(self, loop: Loop, effects: Effects, namer: Namer) -> Finding | None:
         document = loop.module.document
         site = document.site(loop.node, loop.symbol)
         try:
             plan = scanned(loop, effects)
+            if plan is None:
+                return None
             function = Scanned(plan, effects, Imports(loop.module), namer, Knob("unroll", 1, (1,)))
             variant = Variant("scan", ScanEdits(plan, function).edits())
             compose(document, variant.realise({}))

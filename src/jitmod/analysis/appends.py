@@ -11,6 +11,7 @@ from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Loop
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.ssa import Body, Node, Value
+from jitmod.source.nodes import walk
 from jitmod.source.scopes import Binding, Scope
 
 
@@ -31,10 +32,11 @@ class Append:
     folds: tuple[ast.Call, ...] = ()
 
 
-def appends_of(loop: Loop, body: Body, infer: Inference) -> tuple[Append, ...]:
-    """The lists that the loop fills step by step, in the order of their appends."""
+def appends_of(loop: Loop, body: Body, entries: frozenset[Value], infer: Inference) -> tuple[Append, ...]:
+    """The lists that the loop fills step by step with what a step makes, or (`entries`) begins with."""
     hosts = body.host_nodes()
-    candidates = [(n, found) for n in hosts if not n.guards and (found := appending(n)) is not None]
+    candidates = [(n, found) for n in hosts if not n.guards and (found := appending(n)) is not None
+                  and (found[2].is_device or found[2] in entries)]  # fmt: skip
     kept = []
     for node, (name, receiver, value) in candidates:
         others = [o for o in hosts if o is not node and name in _mentions(o)]
@@ -46,7 +48,7 @@ def appends_of(loop: Loop, body: Body, infer: Inference) -> tuple[Append, ...]:
 
 
 def _mentions(node: Node) -> Iterable[str]:
-    return {n.id for n in ast.walk(node.root) if isinstance(n, ast.Name)} if node.root is not None else set()
+    return {n.id for n in walk(node.root) if isinstance(n, ast.Name)} if node.root is not None else set()
 
 
 def _with_folds(append: Append, loop: Loop, scope: Scope, before: list[Binding], infer: Inference) -> Append:
@@ -57,10 +59,10 @@ def _with_folds(append: Append, loop: Loop, scope: Scope, before: list[Binding],
     if scope.parent is None or len(before) > 1 or not alone or init not in block:
         return append
     start, end = block.index(init), block.index(loop.statement)
-    between = {n.id for s in block[start + 1 : end] for n in ast.walk(s) if isinstance(n, ast.Name)}
-    reads = [n for n in ast.walk(scope.node) if isinstance(n, ast.Name) and n.id == name
+    between = {n.id for s in block[start + 1 : end] for n in walk(s) if isinstance(n, ast.Name)}
+    reads = [n for n in walk(scope.node) if isinstance(n, ast.Name) and n.id == name
              and isinstance(n.ctx, ast.Load)]  # fmt: skip
-    inside = {n for s in loop.body for n in ast.walk(s)}
+    inside = {n for s in loop.body for n in walk(s)}
     later = [n for n in reads if n not in inside and any(b.node is init for b in reaching(name, n, scope))]
     nested = any(loop.module.scope_of(n) is not scope for n in reads)
     folds = [c for n in later if isinstance(c := loop.module.parents[n], ast.Call) and c.args == [n]]

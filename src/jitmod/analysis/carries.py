@@ -13,6 +13,7 @@ from jitmod.analysis.plan import Carry
 from jitmod.analysis.scannable import bindings_before, holds_arrays, is_compiled, written_before
 from jitmod.analysis.ssa import Node
 from jitmod.analysis.values import Instance, Kind, Mapping, NdArray, Number, Record, Sequence, is_device
+from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function
 from jitmod.source.signatures import argument
 
@@ -114,7 +115,7 @@ def _grows(expr: ast.expr, name: str, loop: Loop, effects: Effects) -> bool:
     """`x = jnp.concatenate([x, y])`; a window that is cut first (`x[1:]`) keeps its length."""
     if not isinstance(expr, ast.Call) or effects.inference.dotted(expr.func, loop.module) not in _GROWING:
         return False
-    for node in ast.walk(expr):
+    for node in walk(expr):
         if isinstance(node, ast.Name) and node.id == name:
             around = loop.module.parents[node]
             if not isinstance(around, ast.Subscript | ast.Attribute):
@@ -125,10 +126,10 @@ def _grows(expr: ast.expr, name: str, loop: Loop, effects: Effects) -> bool:
 def check_likely_bugs(loop: Loop, effects: Effects) -> None:
     """Raise `Unplannable` where the code most likely does not do what it is meant to: a rewrite would hide it."""
     infer, module = effects.inference, loop.module
-    names = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Name)]
+    names = [n for s in loop.body for n in walk(s) if isinstance(n, ast.Name)]
     stores = {n.id for n in names if not isinstance(n.ctx, ast.Load)}
     for statement in loop.body:
-        for call in (n for n in ast.walk(statement) if isinstance(n, ast.Call)):
+        for call in (n for n in walk(statement) if isinstance(n, ast.Call)):
             kind = infer.kind(call.func, module)
             function = infer.target(kind)
             if not isinstance(function, Function) or isinstance(function.node, ast.Lambda):
@@ -146,7 +147,7 @@ def check_likely_bugs(loop: Loop, effects: Effects) -> None:
 def _is_lost(function: Function, parameter: str, effects: Effects) -> bool:
     """Whether a function updates an optimiser's state that it is given, and does not return it."""
     infer, updated = effects.inference, False
-    for node in ast.walk(function.node):
+    for node in walk(function.node):
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=[_, ast.Name(id=name)])], value=ast.Call() as call) if (
                 name == parameter and isinstance(call.func, ast.Attribute) and call.func.attr == "update"
@@ -154,7 +155,7 @@ def _is_lost(function: Function, parameter: str, effects: Effects) -> bool:
                 holder = infer.kind(call.func.value, function.module)
                 updated = updated or holder == Instance(library.OPTIMISER) or len(call.args) >= 2
             case ast.Return(value=ast.expr() as value):
-                if any(isinstance(n, ast.Name) and n.id == parameter for n in ast.walk(value)):
+                if any(isinstance(n, ast.Name) and n.id == parameter for n in walk(value)):
                     return False
     return updated
 
@@ -166,7 +167,7 @@ def _check_frozen(call: ast.Call, function: Function, loop: Loop, effects: Effec
     if outer is None or not outer.is_function:
         return
     around = [a for a in module.ancestors(loop.node) if isinstance(a, ast.For | ast.While)]
-    for name in ast.walk(function.node):
+    for name in walk(function.node):
         if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and function.scope.find(name.id) is outer:
             for binding in outer.bindings[name.id]:
                 if any(a in around for a in module.ancestors(binding.node)):

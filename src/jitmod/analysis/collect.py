@@ -41,7 +41,7 @@ def collectors_of(loop: Loop, body: Body, infer: Inference) -> tuple[Collector, 
 
 def _collector(loop: Loop, node: Node, infer: Inference) -> Collector | None:
     found = appending(node)
-    if found is None:
+    if found is None or not found[2].is_device:
         return None
     name, receiver, value = found
     scope = infer.scope_binding(name, receiver, loop.module)
@@ -54,7 +54,7 @@ def _collector(loop: Loop, node: Node, infer: Inference) -> Collector | None:
 
 
 def appending(node: Node) -> tuple[str, ast.Name, Value] | None:
-    """The list's name and its read, and the device value, where a node does nothing but `name.append(value)`."""
+    """The list's name and its read, and the value, where a node does nothing but `name.append(value)`."""
     match node.statement:
         case ast.Expr(
             value=ast.Call(
@@ -62,7 +62,7 @@ def appending(node: Node) -> tuple[str, ast.Name, Value] | None:
             )
         ) if node.op == "host":
             value = node.uses.get(item)
-            return (name, receiver, value) if value is not None and value.is_device else None
+            return (name, receiver, value) if value is not None else None
     return None
 
 

@@ -26,6 +26,7 @@ from jitmod.analysis.values import (
     unpacked,
 )
 from jitmod.analysis.values import Iterator as LazyIterator
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 
 LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -173,7 +174,7 @@ def _counter(loop: ast.While) -> Counter | None:
             ast.AugAssign(target=ast.Name(id=counted), op=ast.Add(), value=ast.Constant(value=1)),
             [],
         ) if counted == name.id:
-            inner = [n for s in loop.body[:-1] for n in ast.walk(s)]
+            inner = [n for s in loop.body[:-1] for n in walk(s)]
             bound = {n.id for n in inner if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
             fixed = isinstance(stop, ast.Constant) or (isinstance(stop, ast.Name) and stop.id not in bound | {counted})
             skips = any(isinstance(n, ast.Continue | ast.Break) for n in inner)
@@ -184,7 +185,7 @@ def _counter(loop: ast.While) -> Counter | None:
 def _counted(counter: Counter, loop: Loop, infer: Inference) -> Stream:
     """The positions of a while loop that counts. Raises `Unplannable` where its bounds may be no integers."""
     scope = infer.scope_binding(counter.name.id, counter.name, loop.module)
-    inside = {n for s in loop.node.body for n in ast.walk(s)} if isinstance(loop.node, ast.While) else set()
+    inside = {n for s in loop.node.body for n in walk(s)} if isinstance(loop.node, ast.While) else set()
     before = [b for b in reaching(counter.name.id, counter.name, scope) if b.node not in inside] if scope else []
     starts = [b.value.value for b in before if isinstance(b.value, ast.Constant) and type(b.value.value) is int]
     if len(starts) != 1 or len(before) != 1 or infer.kind(counter.stop, loop.module) != Number("int"):

@@ -33,6 +33,7 @@ from jitmod.analysis.values import (
     is_device,
     joined,
 )
+from jitmod.source.nodes import walk
 from jitmod.source.scopes import Binding
 
 # a function that is compiled already is traced as it is: only what it would freeze, or do besides, counts
@@ -81,7 +82,7 @@ class Stepwise(Traceable):
     def _is_position(self, expr: ast.Subscript) -> bool:
         return is_row(expr) and any(
             self.env.read(n.id, n).is_position
-            for n in ast.walk(expr.slice)
+            for n in walk(expr.slice)
             if isinstance(n, ast.Name) and not self.env.is_local(n)
         )
 
@@ -173,11 +174,11 @@ class Scannable(Batchable):
                 target=ast.Name(id=name), value=value
             ) if node.op == "host" and not node.guards:
                 simple = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Constant, ast.operator, ast.unaryop, ast.expr_context)
-                plain = all(isinstance(n, simple) for n in ast.walk(value))
+                plain = all(isinstance(n, simple) for n in walk(value))
                 before = written_before(name, self.graph.loop, self.graph.effects)
                 first = isinstance(node.statement, ast.Assign) or isinstance(before, Number)
                 numbers = all(isinstance(infer.kind(n, module), Number) or self._counts(n)
-                              for n in ast.walk(value) if isinstance(n, ast.Name) and n.id != name)  # fmt: skip
+                              for n in walk(value) if isinstance(n, ast.Name) and n.id != name)  # fmt: skip
                 return plain and first and numbers and not self.graph.accesses(node)
         return False
 
@@ -267,7 +268,7 @@ def _becoming(graph: Graph) -> Mapping[str, Kind]:
 def bindings_before(name: str, loop: Loop, effects: Effects) -> list[Binding]:
     """The bindings that may give `name` its value when the loop begins."""
     scope = effects.inference.scope_binding(name, loop.node, loop.module)
-    inside = {n for s in loop.body for n in ast.walk(s)}
+    inside = {n for s in loop.body for n in walk(s)}
     return [b for b in reaching(name, loop.statement, scope) if b.node not in inside] if scope is not None else []
 
 

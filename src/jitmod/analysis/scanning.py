@@ -11,12 +11,11 @@ import ast
 from dataclasses import dataclass, replace
 
 from jitmod.analysis.appends import Append, appends_of
-from jitmod.analysis.batching import BatchPlan, Emit, all_pulled, heavy_calls, used_streams
+from jitmod.analysis.batching import BatchPlan, Emit, all_pulled, used_streams
 from jitmod.analysis.carries import check_carry, check_likely_bugs, is_added_to
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.fold import fold
 from jitmod.analysis.graph import Graph
-from jitmod.analysis.infer import Inference
 from jitmod.analysis.legality import (
     LiveOuts,
     check_clock,
@@ -33,12 +32,12 @@ from jitmod.analysis.legality import (
 from jitmod.analysis.loops import Loop, Stream, Unplannable, check_stackable, trip_of
 from jitmod.analysis.periods import WHOLE, Block, periods
 from jitmod.analysis.plan import Carry, Piece
-from jitmod.analysis.scannable import Scannable, holds_arrays, stepwise, written_before
+from jitmod.analysis.scannable import Scannable, stepwise, written_before
 from jitmod.analysis.ssa import Body, Node, Value
-from jitmod.analysis.syntax import calls
+from jitmod.analysis.stateful import own_statements
 from jitmod.analysis.values import Array, Device, Instance, Number, Sequence, item_of
 from jitmod.model import Assumption
-from jitmod.source.project import Function
+from jitmod.source.nodes import walk
 
 FEWEST = 8  # steps below which a scan is not worth it
 
@@ -51,7 +50,8 @@ class ScanPlan(BatchPlan):
     read outside of the scan, `lasts` the other values of which the last is. `due` is the host work at the end of a
     block, `steady` that of every iteration, and `appends` the lists that the scan's results fill. `strict` are carried
     names that begin as Python numbers and meet other values than those that are added to them. `feeds` are the numbers
-    that the `feeders`, host arithmetic that runs first, make for every step.
+    that the `feeders`, host arithmetic that runs first, make for every step. `leads`: the host work of a block comes
+    before its steps.
     """
 
     carry: tuple[Carry, ...]
@@ -63,10 +63,14 @@ class ScanPlan(BatchPlan):
     strict: tuple[str, ...]
     feeds: tuple[Value, ...]
     feeders: tuple[Node, ...]
+    leads: bool
 
 
-def scanned(loop: Loop, effects: Effects) -> ScanPlan:
-    """Decide a loop with a carried state. Raises `Unplannable` with the reason where it cannot be scanned safely."""
+def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
+    """Decide a loop with a carried state; None where its heavy calls need none of it, so that batching is better.
+
+    Raises `Unplannable` with the reason where it cannot be scanned safely.
+    """
     infer = effects.inference
     check_context(loop)
     _check_exits(loop)
@@ -76,6 +80,8 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan:
     block = _block(graph)
     scannable = _take_sides(graph, block)
     device = body.device_nodes()
+    if _is_batched(device, scannable):
+        return None
     carry = _carry(body, device)
     if not carry:
         raise Unplannable("host-effect", loop.node, "what one step hands to the next is made on the host")
@@ -87,20 +93,22 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan:
     for stream in used:
         check_stackable(stream, infer)
     check_lengths(used)
-    item_names = {n for read in body.item_reads for n in ast.walk(read)}
+    item_names = {n for read in body.item_reads for n in walk(read)}
     counted = {v.stream for n in device for e, v in n.uses.items() if v.is_position and e not in item_names}
     names = frozenset(c.name for c in carry)
     check_names(loop, body, infer)
     check_late_readers(loop, body, names, infer)
     check_carry(carry, device, loop, effects)
     feeds, feeders = _feeds(device, scannable, block, loop)
-    due, steady, appends = _host_work(loop, graph, block, feeders)
+    entries = frozenset(c.entry for c in carry)
+    due, steady, appends = _host_work(loop, graph, block, feeders, entries)
+    leads = _leads(body, block, due, steady, entries)
     alive = {body.env[n] for n in live if n in body.env}
-    emits = _emits(body, appends, (*steady, *due) if steady else (), alive & {c.following for c in carry}, loop)
+    kept = alive & {c.following for c in carry}
+    emits = _emits(body, appends, (*steady, *due) if steady else (), kept, entries, loop)
     outside = alive | {v for n in (() if steady else due) for v in n.reads() if v.is_device}
     lasts = _lasts(body, names, outside, due)
     handed = tuple(c.name for c in carry if block.kind != "whole" or c.following in outside)
-    _check_entries(body, names, loop)
     _check_results(emits, lasts, appends, loop)
     check_clock(loop, body, infer)
     if body.host_nodes():
@@ -114,12 +122,12 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan:
         loop, found, body, graph, pieces, block, live,
         used, tuple(s for s in found if s in counted), emits, (), LiveOuts(targets=targets), False, (),
         _assumptions(used), _anchor(device), carry, handed, lasts, due, steady, appends,
-        _strict(carry, device, loop, effects), feeds, feeders,
+        _strict(carry, device, loop, effects), feeds, feeders, leads,
     )  # fmt: skip
 
 
 def _check_exits(loop: Loop) -> None:
-    for statement in _own(loop.body):
+    for statement in own_statements(loop.body):
         if isinstance(statement, ast.Break | ast.Return | ast.Raise):
             word = type(statement).__name__.lower()
             raise Unplannable("data-dependent-exit", statement, f"`{word}` ends the loop early; a scan runs every step")
@@ -170,6 +178,17 @@ def _take_sides(graph: Graph, block: Block) -> Scannable:
     return scannable
 
 
+def _is_batched(device: list[Node], scannable: Scannable) -> bool:
+    """Whether there are heavy calls, and none depends on the step before, PRNG keys aside."""
+    depends: set[Node] = set()
+    for node in device:
+        carried = any(v.origin == "carried" and v.name not in scannable.chains for v in node.reads())
+        if carried or any(v.maker in depends for v in node.reads()):
+            depends.add(node)
+    heavy = [n for n in device if n.heavy]
+    return bool(heavy) and not depends & set(heavy)
+
+
 def _carry(body: Body, device: list[Node]) -> tuple[Carry, ...]:
     """What the scan takes from the step before. A name that is only read after the loop is none."""
     read = [v.name for n in device for v in n.reads() if v.origin == "carried"]
@@ -201,13 +220,13 @@ def _feeds(
 
 
 def _host_work(
-    loop: Loop, graph: Graph, block: Block, feeders: tuple[Node, ...]
+    loop: Loop, graph: Graph, block: Block, feeders: tuple[Node, ...], entries: frozenset[Value]
 ) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple[Append, ...]]:
     """The host work at the end of a block, that of every iteration, and the lists that are filled."""
     hosts = graph.body.host_nodes()
     due = [n for n in hosts if n in block.due]
     tests = {g.condition.maker for n in due for g in n.guards}
-    appends = appends_of(loop, graph.body, graph.effects.inference)
+    appends = appends_of(loop, graph.body, entries, graph.effects.inference)
     others = {*due, *tests, *feeders}
     if any(n not in others and all(n is not a.node for a in appends) for n in hosts) or due:
         appends = tuple(a for a in appends if a.fresh)  # host work may know another one by another name
@@ -223,7 +242,12 @@ def _host_work(
 
 
 def _emits(
-    body: Body, appends: tuple[Append, ...], hosts: tuple[Node, ...], alive: set[Value], loop: Loop
+    body: Body,
+    appends: tuple[Append, ...],
+    hosts: tuple[Node, ...],
+    alive: set[Value],
+    entries: frozenset[Value],
+    loop: Loop,
 ) -> tuple[Emit, ...]:
     """The values of every step that leave the scan, in the order in which they are made.
 
@@ -233,12 +257,13 @@ def _emits(
     kept = set(alive)
     for node in hosts:
         for expr, value in node.uses.items():
-            if value.is_device:
+            if value.is_device or value in entries:
                 readers.setdefault(value, []).append(expr)
-        for value in (v for values in node.flows.values() for v in values if v.is_device):
+        for value in (v for values in node.flows.values() for v in values if v.is_device or v in entries):
             readers.setdefault(value, [])
             kept.add(value)
-    order = [v for n in body.device_nodes() for v in n.makes.values() if v in readers]
+    order = [v for v in body.entry.values() if v in readers]
+    order += [v for n in body.device_nodes() for v in n.makes.values() if v in readers]
     return tuple(Emit(v, v not in kept and all_pulled(readers[v], loop), tuple(readers[v])) for v in order)
 
 
@@ -253,13 +278,22 @@ def _lasts(body: Body, carried: frozenset[str], outside: set[Value], due: tuple[
     return tuple(v for v in found if v.name not in carried)
 
 
-def _check_entries(body: Body, carried: frozenset[str], loop: Loop) -> None:
-    """Host work reads what a step has made, not what it began with."""
-    for node in body.host_nodes():
-        for value in node.reads():
-            if value.origin == "carried" and value.name in carried:
-                message = f"`{value.name}` is read on the host before the step makes it anew"
-                raise Unplannable("carried-state", node.statement, message)
+def _leads(
+    body: Body, block: Block, due: tuple[Node, ...], steady: tuple[Node, ...], entries: frozenset[Value]
+) -> bool:
+    """Whether the host work of a block comes before its steps, since it reads what they begin with.
+
+    Raises `Unplannable` where it reads both.
+    """
+    read = [(n, v) for n in due for v in n.reads()]
+    first = next((n for n, v in read if v in entries), None)
+    if first is None:
+        return False
+    changed = {v.name for n in body.device_nodes() for v in n.reads() if v.origin == "carried"} & block.steady
+    if steady or changed or any(v.is_device for _, v in read):
+        message = "host work reads what a step begins with, and other work what it makes"
+        raise Unplannable("carried-state", first.statement, message)
+    return True
 
 
 def _check_results(emits: tuple[Emit, ...], lasts: tuple[Value, ...], appends: tuple[Append, ...], loop: Loop) -> None:
@@ -295,63 +329,6 @@ def _assumptions(used: tuple[Stream, ...]) -> tuple[Assumption, ...]:
 def _anchor(device: list[Node]) -> ast.Call:
     """The call that names the scan: the first heavy one, or any."""
     nodes = sorted(device, key=lambda n: not n.heavy)
-    calls = [c for n in nodes if n.expr is not None for c in ast.walk(n.expr) if isinstance(c, ast.Call)]
+    calls = [c for n in nodes if n.expr is not None for c in walk(n.expr) if isinstance(c, ast.Call)]
     nothing = ast.Call(ast.Name("step", ast.Load()), [], [])
     return calls[0] if calls else nothing
-
-
-def stateful(loop: Loop, effects: Effects) -> ast.stmt | None:
-    """The first statement that hands a device value from one iteration to the next, as far as the text says so.
-
-    PRNG keys alone make no state: a loop whose items are independent otherwise is batched.
-    """
-    if not isinstance(loop.node, ast.For | ast.While):
-        return None
-    infer, module = effects.inference, loop.module
-    own = list(_own(loop.node.body))
-    first: dict[str, int] = {}
-    for index, statement in enumerate(own):
-        for name in _loaded(statement):
-            first.setdefault(name, index)
-    if isinstance(loop.node, ast.While):
-        first |= {n.id: -1 for n in ast.walk(loop.node.test) if isinstance(n, ast.Name)}
-    heavy = {id(c) for c in heavy_calls(loop, effects)}
-    bound: set[str] = set()
-    for index, statement in enumerate(own):
-        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign) or statement.value is None:
-            continue
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        names = {n.id for t in targets for n in ast.walk(t) if isinstance(getattr(n, "ctx", None), ast.Store)
-                 and isinstance(n, ast.Name)}  # fmt: skip
-        kind = infer.kind(statement.value, module)
-        runs = any(id(n) in heavy for n in ast.walk(statement.value))
-        on_device = runs or (holds_arrays(kind, infer) and not (isinstance(kind, Array) and kind.is_key))
-        exposed = {n for n in names - bound if first.get(n, index + 1) <= index or isinstance(statement, ast.AugAssign)}
-        if on_device and exposed:
-            return None if _runs_blocks(loop, statement.value, infer) else statement
-        bound |= names
-    return None
-
-
-def _runs_blocks(loop: Loop, value: ast.expr, infer: Inference) -> bool:
-    """Whether every iteration of a while loop runs a scan over a block of steps, as the code written here does."""
-    function = infer.target(infer.kind(value.func, loop.module)) if isinstance(value, ast.Call) else None
-    if not isinstance(loop.node, ast.While) or loop.counter is not None or not isinstance(function, Function):
-        return False
-    return any(infer.dotted(c.func, function.module) == "jax.lax.scan" for c in calls(function.node))
-
-
-def _own(statements: list[ast.stmt]) -> list[ast.stmt]:
-    """The simple statements of a loop's body, those in branches included, but for inner loops and definitions."""
-    found: list[ast.stmt] = []
-    for statement in statements:
-        if isinstance(statement, ast.If | ast.With | ast.Try):
-            parts = [statement.body, getattr(statement, "orelse", []), getattr(statement, "finalbody", [])]
-            found += [s for part in parts for s in _own(part)]
-        elif not isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            found.append(statement)
-    return found
-
-
-def _loaded(statement: ast.stmt) -> list[str]:
-    return [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]

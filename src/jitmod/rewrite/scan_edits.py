@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from jitmod.analysis.loops import Unplannable, header, trip_of
+from jitmod.analysis.loops import Stream, Unplannable, header, trip_of
 from jitmod.analysis.scanning import ScanPlan
 from jitmod.analysis.ssa import Value
 from jitmod.analysis.values import Array
@@ -17,6 +18,7 @@ from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.names import Namer, plural
 from jitmod.rewrite.scanned import LENGTH, START, Scanned, steps_text
 from jitmod.rewrite.text import document_comments, indented, reindent, splice
+from jitmod.source.nodes import walk
 
 _WORDS = frozenset({"len", "range", "zip", "enumerate", "min", "abs"})
 
@@ -34,9 +36,8 @@ class ScanEdits(LoopEdits):
         loop = self.plan.loop
         if self.document.indent(loop.body[0]) is None:
             raise Unplannable("unparsable", loop.node, "the loop's body stands on the line of its header")
-        free = self.function.namer.copy()  # what the compiled function uses inside may be used outside of it
         self.function.build()
-        self._name_outputs(free)
+        self._name_outputs()
         self._check_shadows()
         lines = self._blocks() if self.plan.block.kind != "whole" else self._whole()
         at = self.function.place()
@@ -104,7 +105,20 @@ class ScanEdits(LoopEdits):
                 return f"{self.document.text(stop)} > 0"
         return self.count()
 
-    def _name_outputs(self, free: Namer) -> None:
+    @cached_property
+    def free(self) -> Namer:
+        """Hands out names that the user's function does not have yet."""
+        scope = self.module.scope_of(self.plan.loop.node)
+        names = {n.id for n in walk(scope.node) if isinstance(n, ast.Name)} | set(self.module.scope.bindings)
+        names |= {n.arg for n in walk(scope.node) if isinstance(n, ast.arg)}
+        return Namer(names | {self.function.name})
+
+    def _local(self, wish: str) -> str:
+        name = self.free.fresh(wish)
+        self.function.namer.taken.add(name)
+        return name
+
+    def _name_outputs(self) -> None:
         """A list that is only stacked later means an array from now on; other results get names of their own."""
         for append in self.plan.appends:
             if append.folds and append.value not in self.names:
@@ -112,9 +126,8 @@ class ScanEdits(LoopEdits):
         for value in self.function.outputs:
             if value not in self.names:
                 wish = plural(self.function.outer[value])
-                name = f"all_{wish.removeprefix('all_')}" if wish in free.taken else wish
-                self.names[value] = free.fresh(name)
-                self.function.namer.taken.add(self.names[value])
+                wish = f"all_{wish.removeprefix('all_')}" if wish in self.free.taken else wish
+                self.names[value] = self._local(wish)
 
     def _call(self, start: str = "", length: str = "") -> list[str]:
         """The call, and the names that it binds."""
@@ -244,7 +257,7 @@ class ScanEdits(LoopEdits):
         comments = document_comments(self.document)
         before = header(self.plan.loop)[1].end_lineno or self.plan.loop.node.lineno
         for statement in body:
-            inside = set(ast.walk(statement))
+            inside = set(walk(statement))
             if statements & inside:
                 own = [c for line, c in comments if before < line < statement.lineno]
                 text = reindent(splice(self.document, statement, renamed), first, "")
@@ -268,46 +281,63 @@ class ScanEdits(LoopEdits):
 
     def _blocks(self) -> list[str]:
         """A call for every block of steps at whose end the host has work to do."""
-        plan, fresh = self.plan, self.function.namer.fresh
-        start, stop = fresh("start"), fresh("stop")
+        plan = self.plan
+        start, stop = self._local("start"), self._local("stop")
         count = steps_text(plan, self.document.text)
         lines = []
         if not count.isidentifier() and not count.isdecimal():
-            total = fresh("n_steps")
+            total = self._local("n_steps")
             lines.append(f"{total} = {count}")
             count = total
-        iterable = header(plan.loop)[1]
-        match iterable:
-            case ast.Call(func=ast.Name(id="range"), args=[_]):
-                pass
-            case _ if plan.loop.counter is None or not all(s.from_zero for s in plan.streams):
-                raise Unplannable("unknown-iterable", iterable, "blocks are made of `range(n)` so far")
+        if not all(s.from_zero for s in plan.streams if s.source is None):
+            raise Unplannable("unknown-iterable", plan.loop.node, "blocks are made of positions that count from zero")
         asarray = self.function.imports.refer("jax.numpy.asarray")
         inner = [f"{stop} = min({self._end(start)}, {count})  # as far as the next work of the host"]
         inner += self._call(f"{asarray}({start})", f"{stop} - {start}")
-        inner += self._extensions()
-        inner += self._host_loop(start) if plan.steady else self._due(stop)
-        inner += self._rebound()
+        if plan.leads:
+            inner = [*self._due(start), *inner, *self._extensions(), *self._rebound(), *self._last_position(stop)]
+        elif plan.steady:  # the loop over the steps binds names, too
+            inner += [*self._extensions(), *self._host_loop(start), *self._rebound()]
+        else:
+            inner += [*self._extensions(), *self._rebound(), *self._due(f"{stop} - 1")]
         inner.append(f"{start} = {stop}")
         body = indented("\n".join(inner), self.function.step).split("\n")
         return [*lines, f"{start} = 0", f"while {start} < {count}:", *body]
 
     def _end(self, start: str) -> str:
-        """The step behind the next one after which host work is due."""
+        """The step behind the next one after which, or before which, host work is due."""
         block = self.plan.block
-        size = str(block.size) if isinstance(block.size, int) else f"abs({self.document.text(block.size)})"
         if isinstance(block.size, int):
             phase = block.phase % block.size
-            ahead = f"({phase} - {start}) % {size}" if phase else f"-{start} % {size}"
+            if phase == (0 if self.plan.leads else block.size - 1):  # blocks begin at multiples of their size
+                return f"{start} + {block.size}"
+            size = str(block.size)
         else:
-            ahead = f"({block.phase} - {start}) % {size}" if block.phase else f"-{start} % {size}"
+            phase, size = block.phase, f"abs({self.document.text(block.size)})"
+        phase -= self.plan.leads
+        ahead = f"({phase} - {start}) % {size}" if phase else f"-{start} % {size}"
         return f"{start} + {ahead} + 1"
 
-    def _due(self, stop: str) -> list[str]:
-        """The host work at the end of a block, on the last values of it."""
-        names = [s.name for s in self.plan.streams if s.source is None]
-        lines = [f"{n} = {stop} - 1" for n in names if n in self._needed()]
+    def _due(self, position: str) -> list[str]:
+        """The host work of a block, at its last step, or before the first."""
+        lines = []
+        for stream in self.plan.streams:
+            if stream.name in self._needed():
+                lines.append(f"{stream.name} = {self._item(stream, position)}")
         return [*lines, *self._kept({n.statement for n in self.plan.due})]
+
+    def _last_position(self, stop: str) -> list[str]:
+        wanted = [s for s in self.plan.streams if s.name in self.plan.live_outs.targets]
+        return [f"{s.name} = {self._item(s, f'{stop} - 1')}" for s in wanted]
+
+    def _item(self, stream: Stream, position: str) -> str:
+        """What a step gets of a stream."""
+        if stream.source is None:
+            return position
+        if not isinstance(stream.kind, Array) or stream.path:
+            message = f"host work reads `{stream.name}`, which is no row of an array"
+            raise Unplannable("unknown-iterable", self.plan.loop.node, message)
+        return f"{self.document.text(stream.source)}[{position}]"
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
@@ -316,8 +346,8 @@ class ScanEdits(LoopEdits):
         taken = {n.statement for n in self.plan.body.nodes}
         moved: set[int] = set()
         for statement in self.plan.loop.body:
-            if taken & set(ast.walk(statement)):
-                node = next(n for n in self.plan.body.nodes if n.statement in set(ast.walk(statement)))
+            if taken & set(walk(statement)):
+                node = next(n for n in self.plan.body.nodes if n.statement in set(walk(statement)))
                 first, _ = self.function.lines_of(node) if node.statement is statement else (statement.lineno, 0)
                 moved |= set(range(first, (statement.end_lineno or first) + 1))
         loop = self.plan.loop

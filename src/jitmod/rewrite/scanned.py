@@ -18,6 +18,7 @@ from jitmod.rewrite.names import plural, singular, snake
 from jitmod.rewrite.place import blank_lines
 from jitmod.rewrite.stacking import Stacking
 from jitmod.rewrite.text import document_comments, indented
+from jitmod.source.nodes import walk
 from jitmod.source.scopes import Scope
 
 START, LENGTH = "\0start\0", "\0length\0"  # what the call passes for the block's first step, and its number of steps
@@ -62,6 +63,16 @@ class Scanned(Compiled):
         return any(d.partition(".")[0] == "equinox" for m in modules for d in _imported(m.scope))
 
     # -- the parts of the function -----------------------------------------------------------------------------------
+
+    def _name_values(self) -> None:
+        begun = [e.value for e in self.plan.emits if e.value.origin == "carried"]
+        for value in begun:  # what a step begins with is handed out, too
+            self.inner[value] = value.name
+            self.captured[value] = self.inner_name(f"previous_{value.name}")
+        super()._name_values()
+        for value in begun:
+            if self.outer[value] == self.captured[value]:  # in the user's function that name may be taken
+                self.outer[value] = self.namer.fresh(self.captured[value])
 
     def _rename_uses(self, node: Node) -> None:
         carried = {c.name for c in self.plan.carry} | {v.name for v in self.plan.feeds}
@@ -110,11 +121,12 @@ class Scanned(Compiled):
     def _counted(self, positions: str) -> str:
         """The positions, weakly typed where they are more than an index."""
         uses = [e for n in self.plan.body.device_nodes() for e, v in n.uses.items() if v.is_position]
-        inside = {n for read in self.plan.body.item_reads for n in ast.walk(read)}
+        inside = {n for read in self.plan.body.item_reads for n in walk(read)}
         if all(e in inside or self._is_index(e) for e in uses):
             return positions
         name = positions if positions.isidentifier() else self.inner_name("positions")
-        self.weak.append(f"{name} = {self._weakly(positions, '0')}  # {_WEAK}")
+        self.weak += [f"{name} = {positions}"] if name != positions else []
+        self.weak.append(f"{name} = {self._weakly(name, '0')}  # {_WEAK}")
         return name
 
     def _is_index(self, expr: ast.expr) -> bool:
@@ -154,6 +166,7 @@ class Scanned(Compiled):
         lines = [f"{', '.join(carry)} = {first}"] if len(carry) > 1 else []
         lines += [f"{', '.join(items)} = {second}"] if len(items) > 1 else []
         lines += opening
+        lines += [f"{self.captured[v]} = {v.name}" for v in self.results if v.origin == "carried"]
         comments: list[str] = []
         appended = {a.node.statement: a.node for a in self.plan.appends}
         for node in self.plan.body.nodes:
