@@ -321,7 +321,8 @@ def test_every_loop_of_a_kind_is_found() -> None:
 
 def test_two_loops_alike_do_not_clash() -> None:
     first = _dedented(PROGRAMS["only the last state is read"]).partition("def workload")[0]
-    after = rewritten(Scanify(), _program(first + first.replace("def f(", "def g(")))
+    text = _program("") + first + first.replace("def f(", "def g(")
+    after = rewritten(Scanify(), text)
     names = [n.name for n in ast.parse(after).body if isinstance(n, ast.FunctionDef)]
     assert len(names) == len(set(names))
     assert {"_f_scan", "_g_scan"} <= set(names)
