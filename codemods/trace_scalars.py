@@ -35,13 +35,15 @@ from typing import ClassVar
 from jitmod.analysis.boundaries import function_around
 from jitmod.analysis.captures import Captures, lasting_hazards
 from jitmod.analysis.effects import Effects
+from jitmod.analysis.first_round import first_round
 from jitmod.analysis.hazards import Hazard
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts, analyses, jitted_target
+from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.numeric import FLOATS, Numeric
 from jitmod.analysis.scalars import Need, Scalars
-from jitmod.analysis.shapes import growing
-from jitmod.analysis.statics import StaticOptions, entries, static_options
+from jitmod.analysis.shapes import growing, ragged, recorded_lengths
+from jitmod.analysis.statics import StaticOptions, static_options
 from jitmod.analysis.values import UNKNOWN, Array, Device, Kind, Number
 from jitmod.analysis.varying import Varying
 from jitmod.model import Assumption, Edit, Finding, Patch, Refusal, Variant
@@ -49,6 +51,7 @@ from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
 from jitmod.rewrite.edits import EditConflict, compose
 from jitmod.rewrite.guarded import compared, guarded, is_fallback
 from jitmod.rewrite.imports import Imports, NameTaken
+from jitmod.rewrite.options import without_static
 from jitmod.rewrite.text import is_exact
 from jitmod.source.document import Document
 from jitmod.source.nodes import walk
@@ -146,6 +149,16 @@ def run(x: jax.Array):
                 todo = "pad to a few sizes, with a mask, or pass one array of a fixed size"
                 yield Refusal(self.id, site, "growing-shape", f"{what}; {todo} (line {call.lineno})")
                 return
+        lengths = next((w for v in values if (w := ragged(v, module, infer)) is not None), None)
+        if lengths is None and infer.call_sites(function)[:1] == [(module, call)]:
+            lengths = recorded_lengths(function, infer)
+        if lengths is not None:
+            what = f"`{ast.unparse(call.func)}` compiles again for every new length, because {lengths}"
+            todo = "only a length that came before finds its compilation: pad to a few lengths, with a mask"
+            yield Refusal(self.id, site, "ragged-items", f"{what}; {todo} (line {call.lineno})")
+        if jit == "jax.jit":
+            yield from self._first_round(call, function, _Place(module, effects, symbol))
+            return
         if jit != "equinox.filter_jit":
             return
         numbers = [v for v in values if Numeric(infer).is_number(v, module)]
@@ -214,6 +227,34 @@ def run(x: jax.Array):
         todo = "compute that on the host and pass the result" if need.reason == "host-arithmetic" else ""
         return Refusal(self.id, site, need.reason, f"{what}: {need.where}{f'; {todo}' if todo else ''}")
 
+    def _first_round(self, call: ast.Call, function: Function, place: _Place) -> Iterator[Finding]:
+        """A number that becomes an array: the first round of a loop compiles for one type, the second for another."""
+        module, document = place.module, place.module.document
+        site = document.site(call, place.symbol)
+        try:
+            found = first_round(call, function, module, place.effects.inference)
+            if found is None:
+                return
+            imports = Imports(module)
+            float32 = imports.refer("numpy.float32")
+        except Unplannable as why:
+            line = getattr(why.node, "lineno", site.line)
+            yield Refusal(self.id, site, why.reason, f"`{function.name}`: {why.message} (line {line})")
+            return
+        except NameTaken as taken:
+            yield Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
+            return
+        names = ", ".join(f"`{name}`" for name in found.names)
+        lasting = next(_lasting(function, place.effects), None)
+        what = f"`{function.name}` compiles twice: {names} starts as a Python float and comes back as a float32 array"
+        if lasting is not None:
+            what += f", and each compilation does more: {lasting.what}"
+            yield Refusal(self.id, site, lasting.reason, f"{what} ({lasting.path}:{lasting.line})")
+            return
+        edits = [Edit(*document.span(v), f"{float32}({document.text(v)})") for v in found.names.values()]
+        variant = Variant("typed", (*imports.edits(), *edits))
+        yield Patch(self.id, site, f"{what}; as float32 from the start it compiles once", (variant,))
+
     # -- static arguments --------------------------------------------------------------------------------------------
 
     def _of_options(self, options: StaticOptions, effects: Effects) -> Iterator[Finding]:
@@ -259,7 +300,7 @@ def run(x: jax.Array):
             yield Refusal(self.id, site, lasting.reason, f"{what}: {lasting.what} ({lasting.path}:{lasting.line})")
         elif leaving:
             message = f"`{function.name}` compiles again for every new {', '.join(causes)}; traced, it compiles once"
-            variant = Variant("traced", tuple(_without(options, leaving)))
+            variant = Variant("traced", tuple(without_static(options, leaving)))
             yield Patch(self.id, site, message, (variant,))
 
     def _traced(
@@ -319,41 +360,3 @@ def _type_of(value: ast.expr, module: SourceModule, infer: Inference) -> Kind:
 def _extras(function: Function) -> set[str]:
     a = function.node.args
     return {x.arg for x in (a.vararg, a.kwarg) if x is not None}
-
-
-def _without(options: StaticOptions, leaving: Sequence[str]) -> Iterator[Edit]:
-    """The edits that take parameters out of the static ones."""
-    document = options.module.document
-    gone: list[ast.keyword] = []
-    for keyword in options.keywords:
-        listed = entries(keyword)
-        positions = {options.index_of(n) for n in leaving if not _is_keyword_only(options, n)}
-        count = len(options.function.node.args.posonlyargs) + len(options.function.node.args.args)
-        kept = [e for e in listed if e not in leaving and not (isinstance(e, int) and e % count in positions)]
-        if kept == listed:
-            continue
-        if kept:
-            texts = [f'"{e}"' if isinstance(e, str) else str(e) for e in kept]
-            start, end = document.span(keyword.value)
-            yield Edit(start, end, f"({', '.join(texts)}{',' if len(texts) == 1 else ''})")
-        else:
-            gone.append(keyword)
-    if gone:
-        yield _without_keywords(options, gone)
-
-
-def _is_keyword_only(options: StaticOptions, name: str) -> bool:
-    return any(p.arg == name for p in options.function.node.args.kwonlyargs)
-
-
-def _without_keywords(options: StaticOptions, gone: Sequence[ast.keyword]) -> Edit:
-    """The call that holds the options, without some of them; a `partial` of nothing but `jax.jit` is `jax.jit`."""
-    document, holder = options.module.document, options.holder
-    kept = [*[document.text(a) for a in holder.args],
-            *[f"{k.arg}={document.text(k.value)}" for k in holder.keywords if k not in gone]]  # fmt: skip
-    decorates = isinstance(options.function.node, ast.FunctionDef) and holder in options.function.node.decorator_list
-    if decorates and len(kept) <= 1:
-        text = kept[0] if kept else document.text(holder.func)
-    else:
-        text = f"{document.text(holder.func)}({', '.join(kept)})"
-    return Edit(*document.span(holder), text)

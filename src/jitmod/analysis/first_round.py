@@ -1,0 +1,180 @@
+"""Loops whose first round compiles alone: a name starts as a Python float and comes back as a float32 array."""
+
+from __future__ import annotations
+
+import ast
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jitmod.analysis.blocks import in_try
+from jitmod.analysis.boundaries import loop_around
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.precision import Precision, Type
+from jitmod.analysis.reaching import reaching, reads_of_binding
+from jitmod.source.project import Function, SourceModule
+from jitmod.source.scopes import Binding, Scope
+from jitmod.source.signatures import argument
+
+
+@dataclass(frozen=True, eq=False)
+class FirstRound:
+    """`state = step(state)` in a loop: the names that start as Python floats, each with the number it starts from."""
+
+    call: ast.Call
+    names: Mapping[str, ast.expr]
+
+
+def first_round(call: ast.Call, function: Function, module: SourceModule, infer: Inference) -> FirstRound | None:
+    """What makes the first call of `function` in a loop another one than all that follow; None where nothing does.
+
+    Raises `Unplannable` where it cannot be told that the loop would compute the same from a float32 number.
+    """
+    statement, loop = module.parents[call], loop_around(call, module)
+    around = module.functions.get(module.scope_of(call).node)
+    if not isinstance(statement, ast.Assign) or statement.value is not call or around is None:
+        return None
+    if not isinstance(loop, ast.For) or statement not in loop.body or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    targets = target.elts if isinstance(target, ast.Tuple) else [target]
+    positions = {t.id: i for i, t in enumerate(targets) if isinstance(t, ast.Name)}
+    starts = {}
+    for value in (*call.args, *[k.value for k in call.keywords]):
+        if isinstance(value, ast.Name) and value.id in positions:
+            start = _start(value, statement, around.scope)
+            starts.update({value.id: start} if start is not None else {})
+    returned = {name: positions[name] for name in starts}
+    weak, strong = (_results(call, function, module, infer, t, starts) for t in (Type.WEAK, Type.FLOAT))
+    if weak is None or strong is None or len(weak) != len(targets):
+        return None
+    late = {name for name, position in returned.items() if weak[position] is Type.FLOAT}
+    if not late:
+        return None
+    names = {name: _value(binding) for name, binding in starts.items()}
+    held = all(_is_held(number) for number in names.values())
+    if late != set(starts) or None in weak or weak != strong or not held or _has_doubles(infer):
+        what = ", ".join(f"`{name}`" for name in sorted(late))
+        message = f"{what} starts as a Python float and comes back as a float32 array, so the second round compiles too"
+        raise Unplannable("carry-type", call, f"{message}; start from `np.float32(...)` if all it meets is float32")
+    _check_reads(starts, statement, loop, around, infer)
+    return FirstRound(call, names)
+
+
+def _value(binding: Binding) -> ast.expr:
+    """The expression that a binding gives its name."""
+    value = binding.value
+    for index in binding.path:
+        assert isinstance(value, ast.Tuple)
+        value = value.elts[index]
+    assert value is not None
+    return value
+
+
+def _start(read: ast.Name, statement: ast.Assign, scope: Scope) -> Binding | None:
+    """The one binding from outside of the loop that an argument has in the first round, if it is a plain float."""
+    others = [b for b in reaching(read.id, read, scope) if b.node is not statement]
+    if len(others) != 1 or others[0].how != "assign" or not isinstance(others[0].node, ast.Assign):
+        return None
+    (start,) = others
+    one_target = isinstance(start.node, ast.Assign) and len(start.node.targets) == 1
+    plain = not start.path or (isinstance(start.value, ast.Tuple) and len(start.path) == 1)
+    if not one_target or not plain:
+        return None
+    match _value(start):
+        case ast.Constant(value=float()):
+            return start
+    return None
+
+
+def _is_held(number: ast.expr) -> bool:
+    """Whether float32 holds a number exactly."""
+    value = getattr(number, "value", None)
+    return isinstance(value, float) and struct.unpack("f", struct.pack("f", value))[0] == value
+
+
+def _results(
+    call: ast.Call,
+    function: Function,
+    module: SourceModule,
+    infer: Inference,
+    start: Type,
+    starts: Mapping[str, Binding],
+) -> list[Type | None] | None:
+    """The types that the function returns where what the loop hands on has the type `start`."""
+    outside = Precision(infer)
+    given: dict[ast.arg, Type | None] = {}
+    for parameter in function.parameters:
+        value = argument(function, call, parameter.arg)
+        carried = isinstance(value, ast.Name) and value.id in starts
+        given[parameter] = start if carried else None if value is None else outside.of(value, module)
+    return Precision(infer, given).results(function)
+
+
+def _has_doubles(infer: Inference) -> bool:
+    return any(b"x64" in d.source for d in infer.project.documents.values())
+
+
+def _check_reads(
+    starts: Mapping[str, Binding], statement: ast.Assign, loop: ast.For, around: Function, infer: Inference
+) -> None:
+    """Nothing but the call may see the numbers that the names start from. Raises `Unplannable`."""
+    module = around.module
+    ahead = loop.body[: loop.body.index(statement)]
+    leaves = [n for s in ahead for n in ast.walk(s) if isinstance(n, ast.Break | ast.Continue | ast.Return)]
+    runs = not leaves and not in_try(statement, module) and _runs(loop, around, infer)
+    for name, binding in starts.items():
+        for read in reads_of_binding(name, binding.node, around):
+            if statement in module.ancestors(read):
+                continue
+            inside = loop in module.ancestors(read)
+            early = read.lineno < loop.lineno or module.scope_of(read) is not around.scope
+            after = statement in _within(read, loop, module)[1]
+            if runs and not early and (not inside or after):
+                continue
+            if not inside and not early:
+                message = f"`{name}` would be a numpy number where the loop has no rounds"
+                raise Unplannable("may-be-empty", read, f"{message}; start from `np.float32(...)` if that is fine")
+            message = f"`{ast.unparse(module.parents[read])[:60]}` reads `{name}` before it is an array"
+            raise Unplannable("carry-type", read, f"{message}; start from `np.float32(...)` if that is fine")
+
+
+def _within(read: ast.AST, loop: ast.For, module: SourceModule) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The statements of the loop's body from the one that holds `read` on, and those before it."""
+    above = {read, *module.ancestors(read)}
+    place = next((i for i, s in enumerate(loop.body) if s in above), len(loop.body))
+    return loop.body[place:], loop.body[:place]
+
+
+def _runs(loop: ast.For, around: Function, infer: Inference) -> bool:
+    """Whether a loop has a round for certain: over a range of a count that every visible call gives."""
+    match loop.iter:
+        case ast.Call(func=ast.Name(id="range"), args=[count], keywords=[]):
+            return _is_count(count, around, infer)
+        case ast.Tuple(elts=[_, *_]) | ast.List(elts=[_, *_]):
+            return not any(isinstance(e, ast.Starred) for e in loop.iter.elts)
+    return False
+
+
+def _is_count(count: ast.expr, around: Function, infer: Inference) -> bool:
+    match count:
+        case ast.Constant(value=int() as number):
+            return number > 0
+        case ast.Name(id=name):
+            scope = infer.scope_binding(name, count, around.module)
+            bindings = reaching(name, count, scope) if scope is not None else []
+            if len(bindings) != 1 or scope is None:
+                return False
+            (binding,) = bindings
+            if binding.how == "assign" and binding.value is not None and not binding.path:
+                own = scope.parent is not None or len(scope.bindings[name]) == 1
+                return own and _is_count(binding.value, around, infer)
+            if binding.how != "param" or scope is not around.scope:
+                return False
+            sites = infer.call_sites(around)
+            hidden = infer.project.escapes(around.name.rpartition(".")[2])
+            given = [(m, argument(around, c, name)) for m, c in sites]
+            counts = (isinstance(v, ast.Constant) and isinstance(v.value, int) and v.value > 0 for _, v in given)
+            return bool(given) and not hidden and all(counts)
+    return False

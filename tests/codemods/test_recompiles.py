@@ -1,0 +1,131 @@
+"""What compiles again though no number varies: a first round of another type, and new lengths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from harness import HEAD, assert_equivalent, findings, program, reasons, rewritten
+from jitmod.codemods.trace_scalars import TraceScalars
+
+from jitmod.model import Refusal
+from jitmod.rewrite.codemod import scan
+from jitmod.source.document import Document
+from jitmod.source.project import Project
+from jitmod.source.recording import Recorded, RecordedFunction
+
+STEP = """
+W = jnp.linspace(0.1, 1.0, 16)
+
+
+def mixed(h, w):
+    for i in range(3):
+        h = jnp.tanh(h @ jnp.outer(h, h) / (1.0 + jnp.abs(h).sum())) + jnp.cos(w + i)
+    return h
+
+
+@jax.jit
+def tick(t, energy, w):
+    h = mixed(jnp.sin(w * t), w)
+    return t + jnp.float32(0.1), energy + jnp.sum(h**2) * jnp.float32(1e-3)
+
+
+def run(n):
+    t, e = 0.0, 0.5
+    for _ in range(n):
+        t, e = tick(t, e, W)
+    return t, e
+
+
+"""
+
+
+def test_the_first_round_compiles_for_what_all_others_pass() -> None:
+    before = program(STEP + "def workload(rep: int):\n    return run(3), run(1)\n")
+    after = rewritten(TraceScalars(), before)
+    assert "t, e = np.float32(0.0), np.float32(0.5)\n" in after
+    expected, got = assert_equivalent(before, after)
+    assert got.compilations[0] == expected.compilations[0] - 1
+
+
+LATE = {
+    "there may be no round": ("run(3)", "run(rep)", "may-be-empty"),
+    "doubles may be meant": ("W = jnp", "jax.config.update('jax_enable_x64', True)\nW = jnp", "carry-type"),
+    "it meets another precision": ("0.1, 1.0, 16)", "0.1, 1.0, 16, dtype=jnp.bfloat16)", "carry-type"),
+    "it meets what is unknown": ("W = jnp.linspace(0.1, 1.0, 16)", "W = UNKNOWN", "carry-type"),
+    "a number that float32 does not hold": ("0.0, 0.5", "0.1, 0.5", "carry-type"),
+    "it is read before the loop": ("    for _", "    print(repr(t))\n    for _", "carry-type"),
+    "it is read before the call": ("        t, e =", "        print(repr(t))\n        t, e =", "carry-type"),
+    "the trace prints": ("    h = mixed", "    print('traced')\n    h = mixed", "host-effect"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "reason"), LATE.values(), ids=LATE)
+def test_a_first_round_that_is_left_alone(old: str, new: str, reason: str) -> None:
+    text = program(STEP + "def workload(rep: int):\n    return run(3), run(1)\n")
+    assert old in text
+    assert reasons(TraceScalars(), text.replace(old, new, 1)) == [reason]
+
+
+ALONE = {
+    "it stays weak": ("t + jnp.float32(0.1), energy + jnp.sum(h**2) * jnp.float32(1e-3)", "t + 0.1, energy * 1.0"),
+    "it starts as an array": ("0.0, 0.5", "jnp.float32(0.0), jnp.float32(0.5)"),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), ALONE.values(), ids=ALONE)
+def test_one_type_in_every_round(old: str, new: str) -> None:
+    text = program(STEP + "def workload(rep: int):\n    return run(3)\n")
+    assert old in text
+    assert findings(TraceScalars(), text.replace(old, new)) == ()
+
+
+READ = "@jax.jit\ndef read(ids):\n    return ids.sum()\n\n\n"
+
+RAGGED = {
+    "characters of a text": """
+def encode(texts: list[str]):
+    return [read(jnp.array([ord(c) for c in text])) for text in texts]
+""",
+    "a name for them": """
+def encode(lines: list[str], vocabulary: dict[str, int]):
+    total = 0.0
+    for line in lines:
+        ids = np.array([vocabulary[w] for w in line.split()])
+        total += float(read(ids))
+    return total
+""",
+    "what a mask leaves": """
+def by_class(xs: jax.Array, ys: jax.Array):
+    return [read(xs[ys == c]) for c in range(3)]
+""",
+}
+
+
+@pytest.mark.parametrize("body", RAGGED.values(), ids=RAGGED)
+def test_new_lengths_are_reported(body: str) -> None:
+    (finding,) = findings(TraceScalars(), HEAD + READ + body.lstrip("\n"))
+    assert isinstance(finding, Refusal)
+    assert finding.reason == "ragged-items"
+    assert "is as long as" in finding.message and "pad to a few lengths" in finding.message
+
+
+def test_items_of_one_length_are_not_reported() -> None:
+    body = "def rows(table: list[list[float]], xs: jax.Array):\n"
+    body += "    return [read(jnp.array([0.5 * v for v in range(4)])) + read(xs[0]) for row in table]\n"
+    assert findings(TraceScalars(), HEAD + READ + body) == ()
+
+
+def recorded(text: str, *lengths: str) -> tuple[Project, list[str]]:
+    document = Document.parse("main.py", text.encode())
+    shapes = {"ids": tuple((length, "2") for length in lengths)}
+    function = RecordedFunction(Path("."), "a", "main.py", "read", "read", 9, {}, shapes, (), {}, ())
+    project = Project.of({"main.py": document}).with_recorded(Recorded({("main.py", "read"): function}))
+    return project, [f.message for f in scan([TraceScalars()], project, ["main.py"]).findings if isinstance(f, Refusal)]
+
+
+def test_a_recording_tells_which_argument_has_new_lengths() -> None:
+    text = HEAD + READ + "def main(batches):\n    return [read(b) for b in batches]\n"
+    _, (message,) = recorded(text, "12", "3", "7")
+    assert "`ids` had 3 lengths in the recording (3, 7, 12)" in message
+    assert recorded(text, "3", "7")[1] == []
