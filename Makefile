@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo test oracle slow kills statistics clean
+.PHONY: demo test oracle graphs slow kills statistics clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -29,6 +29,10 @@ test: $(VENV)/test.stamp
 # Twenty thousand generated loops against the replay of their plans.
 oracle: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/oracle.py 20000
+
+# Five hundred generated call graphs before and after the codemods of boundaries.
+graphs: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/call_graphs.py 500
 
 # The trials that CI leaves out: CI runs one of each kind.
 slow: $(VENV)/test.stamp

@@ -149,12 +149,18 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One finding at the end of a run: its diff, its verdict and its commit, where it has them."""
+    """One finding at the end of a run: its diff, its verdict and its commit, where it has them.
+
+    `guard` is the path of the regression test that went in with it; `unguarded` says why there is none where one was
+    asked for.
+    """
 
     finding: Finding
     diff: str = ""
     verdict: Verdict | None = None
     commit: str | None = None
+    guard: str | None = None
+    unguarded: str | None = None
 
 
 def fingerprint(finding: Finding, text: str) -> str:

@@ -65,6 +65,7 @@ def test_works_from_a_subfolder_and_leaves_a_dirty_tree_alone(run: Run, checkout
         pytest.param(["--python", "no-such-python"], "no such program: no-such-python", id="python"),
         pytest.param(["--base", "nope"], "no such revision: nope", id="base"),
         pytest.param(["--branch", "a..b"], "not a branch name: a..b", id="branch"),
+        pytest.param(["--with-test", "--dry-run"], "--with-test goes with a commit", id="a test of a dry run"),
         pytest.param(["--trial"], "--trial goes with --dry-run", id="trial alone"),
     ],
 )

@@ -26,8 +26,8 @@ def place(tmp_path: Path) -> WritePlace:
 
 def test_two_patches_of_a_file_and_one_backup_of_what_was_there(place: WritePlace, tmp_path: Path) -> None:
     evidence: dict[str, Any] = {}
-    assert place.keep(PATCH, b"new\r\n", VERDICT, evidence) is None
-    assert place.keep(PATCH, b"newer\r\n", VERDICT, evidence) is None
+    assert place.keep(PATCH, b"new\r\n", VERDICT, evidence, {}) is None
+    assert place.keep(PATCH, b"newer\r\n", VERDICT, evidence, {}) is None
     file = tmp_path / "user" / "a" / "x.py"
     assert file.read_bytes() == (tmp_path / "scratch" / "a" / "x.py").read_bytes() == b"newer\r\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o750
@@ -39,5 +39,5 @@ def test_a_file_that_changed_meanwhile_is_left_alone(place: WritePlace, tmp_path
     file = tmp_path / "user" / "a" / "x.py"
     file.write_bytes(b"mine\n")
     with pytest.raises(FileChanged, match=r"a/x\.py was changed by someone else"):
-        place.keep(PATCH, b"new\n", VERDICT, {})
+        place.keep(PATCH, b"new\n", VERDICT, {}, {})
     assert file.read_bytes() == b"mine\n" and not place.backup.exists() and place.written == []

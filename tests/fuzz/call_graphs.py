@@ -1,4 +1,7 @@
-"""Random programs of jitted and unjitted helpers: varying scalars, statics, partials, closures, methods, factories."""
+"""Random programs of jitted and unjitted helpers: varying scalars, statics, partials, closures, methods, factories.
+
+Some raise, some catch, some print while they are traced.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,11 @@ class Net(eqx.Module):
 
     def __call__(self, x):
         return jnp.tanh(self.w @ x) * self.gain - jnp.sum(jnp.sin(x)) + jnp.cos(x) * jnp.exp(-x * x)
+
+
+class Held(eqx.Module):
+    x: jax.Array
+    s: float
 
 
 NET = Net(jax.random.normal(jax.random.key(0), (3, 3)))
@@ -47,9 +55,10 @@ class Graph:
                 choices += [f"{x} * {s}", f"{x} + {s}", f"jnp.maximum({x}, {s})"]
             case "float":
                 choices += [f"{x} * {s}", f"{x} + {s} / 2", f"jnp.where({x} > 0, {x}, {s})", f"{x} / (1.0 - {s} / 100)",
-                            f"{x} * ({s} + 0.25)"]
+                            f"{x} * ({s} + 0.25)", f"{x} * (1.0 / (3.0 - {s}))"]
             case "int":
                 choices += [f"{x} * {s}", f"jnp.tile({x}, {s} + 1)[:3]", f"{x} + jnp.ones(3)[:{s} + 1].sum()",
+                            f"{x} * (1.0 / (4 - {s}))", f"{x} * SCALES[{s}]",
                             f"jax.random.normal(jax.random.fold_in(jax.random.key(1), {s}), (3,)) + {x}"]
             case "flag":
                 choices += [f"({x} if {s} else -{x})", f"({x}[::-1] if {s} else {x})"]
@@ -69,6 +78,8 @@ class Graph:
         decorators += ["@eqx.filter_jit", "@functools.partial(jax.jit, static_argnums=1)"] if what != "array" else []
         body = [f"    y = {self.term('x', 's', what)}", f"    return {self.term('y', 's', what)}"]
         decorator = rng.choice(decorators)
+        if rng.random() < 0.1:
+            body.insert(0, f"    print('{name}', s if isinstance(s, bool) else '')")
         self.lines += [*([decorator] if decorator else []), f"def {name}(x, s):", *body, "", ""]
         self.helpers.append((name, what))
 
@@ -102,18 +113,28 @@ class Graph:
                 "updates, state = optim.update(grads, state)", "x = optax.apply_updates(x, updates)",
                 "out.append(float(value))",
             ],
+            "field": ["out.append(field(Held(x, s)))"],
+            "tuple": ["out.append(pair((x, s)))"],
             "scan": [f"out.append(jax.lax.scan(lambda c, v: (c * 0.5 + v * {factor}, c.sum()), x, XS))"],
         }  # fmt: skip
         kind = rng.choice(list(made))
         if kind == "partial" and "two" not in self.text:
             self.lines += ["def two(s, v):", f"    return {term}", "", ""]
+        if kind == "field" and "def field" not in self.text:
+            inner = self.term("held.x", "held.s", what)
+            self.lines += ["@eqx.filter_jit", "def field(held: Held):", f"    return {inner}", "", ""]
+        if kind == "tuple" and "def pair" not in self.text:
+            self.lines += ["@eqx.filter_jit", "def pair(both):", "    v, s = both", f"    return {term}", "", ""]
+        body = made[kind]
+        if rng.random() < 0.1:
+            body = ["try:", *[f"    {line}" for line in body], "except ZeroDivisionError:", "    out.append(s)"]
         self.lines += [
             f"def {name}(net: Net, x: jax.Array, base: {what}, shift: float):",
             "    out = []",
             *(["    optim = optax.adam(1e-2)", "    state = optim.init(x)"] if kind == "learn" else []),
             f"    for s in {values}:",
             *(["        s = s + base"] if rng.random() < 0.5 else []),
-            *[f"        {line}" for line in made[kind]],
+            *[f"        {line}" for line in body],
             "    return out, x",
             "",
             "",

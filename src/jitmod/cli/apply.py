@@ -65,6 +65,9 @@ def apply(
     min_speedup: Annotated[
         float | None, typer.Option("--min-speedup", min=0.0, help="The warm speedup that earns a commit.")
     ] = None,
+    with_test: Annotated[
+        bool, typer.Option("--with-test", help="Add a test that fails when what a patch has won is lost.")
+    ] = False,
     budget: Annotated[float, typer.Option("--budget", min=1.0, help="Seconds that one trial may take.")] = 600.0,
     python: Annotated[
         Path | None, typer.Option("--python", metavar="PATH", help="The interpreter that has the project's jax.")
@@ -87,6 +90,8 @@ def apply(
         given = words(context)
         if given is not None and dry_run and not trial:
             raise UsageError("--dry-run runs nothing: add --trial, or leave the command after -- out")
+        if with_test and dry_run:
+            raise UsageError("--with-test goes with a commit or --write: a test counts only once it was seen to fail")
         session = open_session(paths, codemod, config, safe)
         talk = Talk(quiet, verbose)
         if dry_run and not trial:
@@ -100,6 +105,7 @@ def apply(
         elif not dry_run:
             _check_commits(session)
         terms = _terms(session, workload, min_speedup, budget, _of_project(session, command, python), require_gpu)
+        terms = replace(terms, with_test=with_test)
         if command is not None:
             session = _with_recording(session, command, talk)
             terms = replace(terms, choose=_recorded_first)

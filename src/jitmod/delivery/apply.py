@@ -14,6 +14,7 @@ from jitmod.delivery.figures import describe, one_line
 from jitmod.delivery.message import commit_message
 from jitmod.delivery.preview import Wanted, document_diff, edited, realised, rescan
 from jitmod.delivery.queue import Entry, FoundPatch, Waiting, name
+from jitmod.delivery.regression import NoTest, guard_for
 from jitmod.delivery.write import FileChanged
 from jitmod.model import Outcome, Patch, SourceError, Status, Variant, Verdict
 from jitmod.rewrite.codemod import scan
@@ -65,7 +66,7 @@ class TryPatch(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """How patches are tried. `budget` is the seconds that one trial may take."""
+    """How patches are tried. `budget` is the seconds that one trial may take; `with_test`: add a regression test."""
 
     trial: TryPatch
     user_root: Path
@@ -75,6 +76,7 @@ class Terms:
     budget: float
     require_gpu: bool = False
     choose: Choose = lambda patch, document, recorded, named: named
+    with_test: bool = False
 
 
 class Place(Protocol):
@@ -84,8 +86,13 @@ class Place(Protocol):
     def root(self) -> Path: ...
     @property
     def tip(self) -> str: ...
-    def keep(self, patch: Patch, content: bytes, verdict: Verdict, evidence: Mapping[str, Any]) -> str | None:
-        """Accept the new bytes of the patch's file; the commit, where one is made. Raises `CommitRefused`."""
+    def keep(
+        self, patch: Patch, content: bytes, verdict: Verdict, evidence: Mapping[str, Any], added: Mapping[str, bytes]
+    ) -> str | None:
+        """Accept the new bytes of the patch's file, and new files beside it; the commit, where one is made.
+
+        Raises `CommitRefused`.
+        """
 
     def file_evidence(self, result: TrialResult) -> str | None:
         """Store a trial's documents; their digest."""
@@ -102,9 +109,11 @@ class BranchPlace:
     def tip(self) -> str:
         return self.branch.tip
 
-    def keep(self, patch: Patch, content: bytes, verdict: Verdict, evidence: Mapping[str, Any]) -> str | None:
+    def keep(
+        self, patch: Patch, content: bytes, verdict: Verdict, evidence: Mapping[str, Any], added: Mapping[str, bytes]
+    ) -> str | None:
         message = commit_message(patch, verdict, evidence, self.codemods[patch.codemod])
-        return self.branch.keep(patch.site.path, content, message)
+        return self.branch.keep({patch.site.path: content, **added}, message)
 
     def file_evidence(self, result: TrialResult) -> str | None:
         verdict = result.verdict
@@ -119,8 +128,12 @@ class FolderPlace:
     def __init__(self, root: Path, tip: str) -> None:
         self.root, self.tip = root, tip
 
-    def keep(self, patch: Patch, content: bytes, verdict: Verdict, evidence: Mapping[str, Any]) -> str | None:
-        (self.root / patch.site.path).write_bytes(content)
+    def keep(
+        self, patch: Patch, content: bytes, verdict: Verdict, evidence: Mapping[str, Any], added: Mapping[str, bytes]
+    ) -> str | None:
+        for path, text in {patch.site.path: content, **added}.items():
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_bytes(text)
         return None
 
     def file_evidence(self, result: TrialResult) -> str | None:
@@ -172,10 +185,11 @@ def _try_one(one: FoundPatch, project: Project, place: Place, terms: Terms, tell
     named = covering(terms.workloads, patch.site.path)
     workloads = terms.choose(patch, document, project.recorded, named)
     verdict, evidence = _no_workload(terms.workloads, patch), {}
+    addition, unguarded = None, None
     edits = patch.variants[0].realise({})
     if workloads:
         tell(f"{label}: trying")
-        result = _run(patch, document, workloads, place, terms)
+        workload, result = _run(patch, document, workloads, place, terms)
         verdict = replace(result.verdict, evidence_digest=place.file_evidence(result))
         note = result.job.get("workload", {}).get("note")  # of a workload that nobody wrote
         if note:
@@ -190,18 +204,30 @@ def _try_one(one: FoundPatch, project: Project, place: Place, terms: Terms, tell
     diff = document_diff(document, after)
     commit = None
     if verdict.status is Status.ACCEPTED:
+        content = after.encode(after.source)
+        if terms.with_test:
+            tell(f"{label}: writing its test")
+            try:
+                addition = guard_for(patch, verdict, evidence, workload, root=place.root, user_root=terms.user_root,
+                                     content=content, python=terms.python)  # fmt: skip
+            except NoTest as none:
+                unguarded = str(none)
+        added = {addition.path: addition.text.encode()} if addition is not None else {}
         try:
-            commit = place.keep(patch, after.encode(after.source), verdict, evidence)
+            commit = place.keep(patch, content, verdict, evidence, added)
         except FileChanged as changed:
             verdict = replace(verdict, status=Status.UNPROVEN, why=str(changed))
         except CommitRefused as refused:
             why = f"git did not make the commit: {one_line(str(refused))}"
             verdict = replace(verdict, status=Status.REJECTED, test="hook", why=why)
     tell(f"{label}: {describe(verdict)}")
-    return Outcome(one.shown, diff, verdict, commit)
+    kept = addition is not None and verdict.status is Status.ACCEPTED
+    return Outcome(one.shown, diff, verdict, commit, addition.path if addition and kept else None, unguarded)
 
 
-def _run(patch: Patch, document: Document, workloads: Sequence[Workload], place: Place, terms: Terms) -> TrialResult:
+def _run(
+    patch: Patch, document: Document, workloads: Sequence[Workload], place: Place, terms: Terms
+) -> tuple[Workload, TrialResult]:
     """The trial of the first workload that has something to say about the patch."""
     results = []
     for workload in workloads:
@@ -218,9 +244,9 @@ def _run(patch: Patch, document: Document, workloads: Sequence[Workload], place:
             require_gpu=terms.require_gpu,
         )
         if result.verdict.status is not Status.UNPROVEN:
-            return result
-        results.append(result)
-    return next((result for result in results if _reached(result)), results[0])
+            return workload, result
+        results.append((workload, result))
+    return next((tried for tried in results if _reached(tried[1])), results[0])
 
 
 def _reached(result: TrialResult) -> bool:

@@ -23,14 +23,15 @@ class Branch:
         self.tip = start.tip
         self._held = start.old
 
-    def keep(self, path: str, content: bytes, message: str) -> str:
-        """Commit `content` as the file at `path`; the new commit. Raises `CommitRefused`: then the tip is as before."""
-        file = self.root / path
-        file.write_bytes(content)
+    def keep(self, files: Mapping[str, bytes], message: str) -> str:
+        """Commit `files`, by path; the new commit. Raises `CommitRefused`: then the tip is as before."""
+        for path, content in files.items():
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_bytes(content)
         text = self.root.parent / "message"
         text.write_text(message, encoding="utf-8", errors="replace")
         try:
-            self._git("--literal-pathspecs", "add", "--", path)
+            self._git("--literal-pathspecs", "add", "--", *files)
             # gc.auto: a collection in the background would outlive the run, and the worktree under it.
             self._git("-c", "gc.auto=0", "commit", "--quiet", "--cleanup=whitespace", "--file", str(text))
         except GitFailed as error:

@@ -27,7 +27,9 @@ class WritePlace:
         self.backup = backups / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         self.written: list[str] = []
 
-    def keep(self, patch: Patch, content: bytes, verdict: Verdict, evidence: Mapping[str, Any]) -> str | None:
+    def keep(
+        self, patch: Patch, content: bytes, verdict: Verdict, evidence: Mapping[str, Any], added: Mapping[str, bytes]
+    ) -> str | None:
         """Raises `FileChanged`."""
         path = patch.site.path
         file, copy = self._user_root / path, self.root / path
@@ -40,6 +42,11 @@ class WritePlace:
             self.written.append(path)
         _replace(file, content)
         copy.write_bytes(content)
+        for other, text in added.items():
+            for root in (self._user_root, self.root):
+                (root / other).parent.mkdir(parents=True, exist_ok=True)
+                (root / other).write_bytes(text)
+            self.written.append(other)
         return None
 
     def file_evidence(self, result: Any) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jitmod.delivery.figures import one_line
 from jitmod.delivery.queue import Entry
-from jitmod.model import Patch, SourceError, Verdict
+from jitmod.model import Outcome, Patch, SourceError, Verdict
 from jitmod.report.run import Run
 
 SCHEMA_VERSION = 1
@@ -61,11 +61,11 @@ def _finding(entry: Entry) -> dict[str, Any]:
             "assumptions": [],
             "knobs": {},
         }
-    trial = None if outcome.verdict is None else _trial(outcome.verdict, outcome.commit)
+    trial = None if outcome.verdict is None else _trial(outcome.verdict, outcome)
     return {**fields, "diff": _text(outcome.diff), "trial": trial}
 
 
-def _trial(verdict: Verdict, commit: str | None) -> dict[str, Any]:
+def _trial(verdict: Verdict, outcome: Outcome) -> dict[str, Any]:
     return {
         "verdict": str(verdict.status),
         "test": verdict.test,
@@ -79,7 +79,9 @@ def _trial(verdict: Verdict, commit: str | None) -> dict[str, Any]:
         "memory": plain(verdict.memory),
         "knobs": plain(verdict.knobs),
         "evidence": verdict.evidence_digest,
-        "commit": commit,
+        "commit": outcome.commit,
+        "guard": outcome.guard,
+        "unguarded": outcome.unguarded,
     }
 
 

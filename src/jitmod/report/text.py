@@ -23,7 +23,8 @@ _WIDE = 1000  # into a pipe nothing is wrapped or cut to a terminal's width
 def write(run: Run, stream: TextIO) -> None:
     """The whole report of a run that tried its patches."""
     _table(run, stream)
-    for line in [*_reasons(run), *refusal_lines(run), *error_lines(run), *commit_lines(run), closing_line(run)]:
+    left = [*_reasons(run), *refusal_lines(run), *error_lines(run)]
+    for line in [*left, *guard_lines(run), *commit_lines(run), closing_line(run)]:
         stream.write(f"{line}\n")
 
 
@@ -43,6 +44,15 @@ def refusal_lines(run: Run) -> Iterator[str]:
 def error_lines(run: Run) -> Iterator[str]:
     for error in run.errors:
         yield f"{one_line(error.path)}:{error.line}:{error.column}: error: {one_line(error.message)}"
+
+
+def guard_lines(run: Run) -> Iterator[str]:
+    """The regression tests that were asked for: where they are, or why there is none."""
+    for patch, outcome in run.patches():
+        if outcome.guard is not None:
+            yield f"{_place(patch)} {patch.codemod} is kept by {one_line(outcome.guard)}"
+        elif outcome.unguarded is not None:
+            yield f"{_place(patch)} {patch.codemod} has no test: {one_line(outcome.unguarded)}"
 
 
 def commit_lines(run: Run) -> Iterator[str]:
