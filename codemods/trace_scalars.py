@@ -33,17 +33,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jitmod.analysis.boundaries import function_around
-from jitmod.analysis.captures import Captures, lasting_hazards
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.first_round import first_round
-from jitmod.analysis.hazards import Hazard
 from jitmod.analysis.infer import Inference
+from jitmod.analysis.inner import Inner, InnerReads, Step, inner_values
 from jitmod.analysis.jits import Contexts, analyses, jitted_target
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.numeric import FLOATS, Numeric
+from jitmod.analysis.retraced import lasting
 from jitmod.analysis.scalars import Need, Scalars
 from jitmod.analysis.shapes import growing, ragged, recorded_lengths
-from jitmod.analysis.statics import StaticOptions, static_options
+from jitmod.analysis.statics import StaticOptions, hashed_self, static_options
 from jitmod.analysis.values import UNKNOWN, Array, Device, Kind, Number
 from jitmod.analysis.varying import Varying
 from jitmod.model import Assumption, Edit, Finding, Patch, Refusal, Variant
@@ -60,9 +60,6 @@ from jitmod.source.signatures import argument, is_static
 
 _HEAD = "import equinox as eqx\nimport jax\nimport jax.numpy as jnp\n\n\n"
 _STEP = _HEAD + "@eqx.filter_jit\ndef step(x, t):\n    return x * t\n\n\n"
-_OF_A_TRACE = ("host-effect", "rebound-global", "late-binding", "mutable-self", "unresolved-callee")
-# effects of running the compiled function, however often it is traced
-_AT_RUN_TIME = ("`jax.debug.", "`jax.pure_callback`", "`jax.experimental.io_callback`", "`eqx.error_if`")
 _GUARDED = Assumption("scalar-guard", "what the call compares with zero is one Python number, and no array of several")
 
 
@@ -161,14 +158,15 @@ def run(x: jax.Array):
             return
         if jit != "equinox.filter_jit":
             return
-        numbers = [v for v in values if Numeric(infer).is_number(v, module)]
-        varying = [(v, why) for v in numbers if (why := Varying(infer).why(v, module)) is not None]
+        parts = [(v, Inner(v, ())) for v in values]
+        parts += [(v, inner) for v in values for inner in inner_values(v, module, infer)]
+        numbers = [(v, inner) for v, inner in parts if Numeric(infer).is_number(inner.value, module)]
+        varying = [_Leak(inner.value, why, v, inner.path) for v, inner in numbers
+                   if (why := Varying(infer).why(inner.value, module)) is not None]  # fmt: skip
         if varying and not is_fallback(call, module):
             yield self._wrapped(call, function, varying, _Place(module, effects, symbol))
 
-    def _wrapped(
-        self, call: ast.Call, function: Function, varying: Sequence[tuple[ast.expr, str]], place: _Place
-    ) -> Finding:
+    def _wrapped(self, call: ast.Call, function: Function, varying: Sequence[_Leak], place: _Place) -> Finding:
         module, effects = place.module, place.effects
         document, infer = module.document, effects.inference
         site = document.site(call, place.symbol)
@@ -178,36 +176,41 @@ def run(x: jax.Array):
             and isinstance(infer.kind(given, module), Array | Device)
         )  # fmt: skip
         needs: list[Need] = []
-        causes = ", ".join(f"`{ast.unparse(v)}` ({why})" for v, why in varying)
-        for value, _ in varying:
-            name = next((p.arg for p in function.parameters if argument(function, call, p.arg) is value), None)
+        causes = ", ".join(leak.words for leak in varying)
+        for leak in varying:
+            given = leak.argument
+            name = next((p.arg for p in function.parameters if argument(function, call, p.arg) is given), None)
             if name is None or name in _extras(function):
-                what = f"it cannot be told which parameter of `{function.name}` gets `{ast.unparse(value)}`"
+                what = f"it cannot be told which parameter of `{function.name}` gets `{ast.unparse(given)}`"
                 return Refusal(self.id, site, "unresolved-callee", f"{what} (line {call.lineno})")
-            found = Scalars(effects).needs_of_parameter(function, name, _type_of(value, module, infer), traced)
-            if found and found[0].positive is None:
-                return self._needed(site, function, value, found[0], causes)
+            found = _needs(leak, function, name, traced, place)
+            if found is None:
+                what = f"`{function.name}` compiles again for every new {causes}, and it cannot be told what becomes of"
+                what += f" it inside of `{ast.unparse(given)}`; pass it as an argument of its own"
+                return Refusal(self.id, site, "unresolved-callee", f"{what} (line {call.lineno})")
+            if found and (found[0].positive is None or leak.path):
+                return self._needed(site, function, leak.value, found[0], causes)
             needs += found
-        lasting = next(_lasting(function, effects), None)
-        if lasting is not None:
+        more = next(lasting(function, effects), None)
+        if more is not None:
             what = f"`{function.name}` compiles again for every new {causes}, and does more than to compute then"
-            return Refusal(self.id, site, lasting.reason, f"{what}: {lasting.what} ({lasting.path}:{lasting.line})")
+            return Refusal(self.id, site, more.reason, f"{what}: {more.what} ({more.path}:{more.line})")
         imports = Imports(module)
         try:
             asarray = imports.refer("jax.numpy.asarray")
         except NameTaken as taken:
             return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
-        for value, _ in varying:
-            if not is_exact(document, value):
-                what = f"`{ast.unparse(value)}` cannot be edited where it stands"
-                return Refusal(self.id, site, "unparsable", f"{what} (line {value.lineno})")
+        for leak in varying:
+            if not is_exact(document, leak.value):
+                what = f"`{ast.unparse(leak.value)}` cannot be edited where it stands"
+                return Refusal(self.id, site, "unparsable", f"{what} (line {leak.value.lineno})")
         guard: list[str] = []
         for need in needs:
             texts = compared(need, function, call, module, infer)
             if texts is None:
-                return self._needed(site, function, varying[0][0], need, causes)
+                return self._needed(site, function, varying[0].value, need, causes)
             guard += [text for text in texts if text not in guard]
-        wrapped = [Edit(*document.span(v), f"{asarray}({document.text(v)})") for v, _ in varying]
+        wrapped = [Edit(*document.span(v), f"{asarray}({document.text(v)})") for v in (leak.value for leak in varying)]
         edits = guarded(call, guard, wrapped, module) if guard else wrapped
         if edits is None:
             return Refusal(self.id, site, "unparsable", f"`{ast.unparse(call)[:60]}` cannot be written twice")
@@ -245,11 +248,11 @@ def run(x: jax.Array):
             yield Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
             return
         names = ", ".join(f"`{name}`" for name in found.names)
-        lasting = next(_lasting(function, place.effects), None)
+        more = next(lasting(function, place.effects), None)
         what = f"`{function.name}` compiles twice: {names} starts as a Python float and comes back as a float32 array"
-        if lasting is not None:
-            what += f", and each compilation does more: {lasting.what}"
-            yield Refusal(self.id, site, lasting.reason, f"{what} ({lasting.path}:{lasting.line})")
+        if more is not None:
+            what += f", and each compilation does more: {more.what}"
+            yield Refusal(self.id, site, more.reason, f"{what} ({more.path}:{more.line})")
             return
         edits = [Edit(*document.span(v), f"{float32}({document.text(v)})") for v in found.names.values()]
         variant = Variant("typed", (*imports.edits(), *edits))
@@ -293,11 +296,11 @@ def run(x: jax.Array):
                 continue
             leaving.append(name)
             causes.append(f"`{name}` ({why})")
-        lasting = next(_lasting(function, effects), None)
-        if leaving and lasting is not None:
+        more = next(lasting(function, effects), None)
+        if leaving and more is not None:
             what = f"`{function.name}` compiles again for every new {', '.join(causes)}"
             what += ", and does more than to compute then"
-            yield Refusal(self.id, site, lasting.reason, f"{what}: {lasting.what} ({lasting.path}:{lasting.line})")
+            yield Refusal(self.id, site, more.reason, f"{what}: {more.what} ({more.path}:{more.line})")
         elif leaving:
             message = f"`{function.name}` compiles again for every new {', '.join(causes)}; traced, it compiles once"
             variant = Variant("traced", tuple(without_static(options, leaving)))
@@ -318,18 +321,8 @@ def run(x: jax.Array):
 
     def _hashed_self(self, options: StaticOptions, effects: Effects) -> Iterator[Finding]:
         """A jitted method with a static self: compiled anew for every object, and blind to what changes on it."""
-        function = options.function
-        owner = function.owner
-        assert owner is not None
-        own = function.parameters[0].arg
-        reads = [n for n in walk(function.node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
-                 and n.value.id == own and n.attr in effects.frozen.changed_names]  # fmt: skip
-        what = f"`{own}` is static, so `{function.name}` compiles again for every object of {owner.node.name}"
-        if reads:
-            what += f", and never sees that `{ast.unparse(reads[0])}` changes (line {reads[0].lineno})"
-        todo = "pass what it reads to a function of the module level"
-        site = options.module.document.site(options.holder, function.name)
-        yield Refusal(self.id, site, "mutable-self", f"{what}; {todo}")
+        site = options.module.document.site(options.holder, options.function.name)
+        yield Refusal(self.id, site, "mutable-self", hashed_self(options, effects.frozen.changed_names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,13 +334,35 @@ class _Place:
     symbol: str
 
 
-def _lasting(function: Function, effects: Effects) -> Iterator[Hazard]:
-    """What each trace of a compiled function does or reads anew: fewer traces would show."""
-    hazards = effects.of_function(function)
-    for found in lasting_hazards(hazards, Captures((), (), (), ()), [function.node], function.module):
-        runs = found.reason == "host-effect" and found.what.startswith(_AT_RUN_TIME)
-        if found.reason in _OF_A_TRACE and not runs:
-            yield found
+@dataclass(frozen=True, eq=False)
+class _Leak:
+    """A number that is new at each call: the argument that it is, or that holds it at the end of `path`."""
+
+    value: ast.expr
+    why: str
+    argument: ast.expr
+    path: tuple[Step, ...]
+
+    @property
+    def words(self) -> str:
+        where = f" in `{ast.unparse(self.argument)}`" if self.path else ""
+        return f"`{ast.unparse(self.value)}`{where} ({self.why})"
+
+
+def _needs(
+    leak: _Leak, function: Function, name: str, traced: frozenset[ast.arg], place: _Place
+) -> list[Need] | None:
+    """What the compiled function needs of the number; None where it cannot be followed."""
+    infer, scalars = place.effects.inference, Scalars(place.effects)
+    kind = _type_of(leak.value, place.module, infer)
+    if not leak.path:
+        return scalars.needs_of_parameter(function, name, kind, traced)
+    inner = InnerReads(infer, traced)
+    reads = inner.of_parameter(function, name, leak.path)
+    if reads is None:
+        return None
+    known = traced | inner.traced
+    return [need for read, module in reads for need in scalars.needs([read], module, function, kind, known)]
 
 
 def _type_of(value: ast.expr, module: SourceModule, infer: Inference) -> Kind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from jitmod.analysis.boundaries import jit_of
@@ -82,3 +82,15 @@ def _options(module: SourceModule, function: Function, call: ast.Call) -> Iterat
     keywords = tuple(k for k in call.keywords if k.arg in ("static_argnums", "static_argnames"))
     if keywords:
         yield StaticOptions(module, function, call, keywords)
+
+
+def hashed_self(options: StaticOptions, changed: Collection[str]) -> str:
+    """What it costs to hold `self` static, in words; `changed` are the attributes that something assigns later."""
+    function, own = options.function, options.function.parameters[0].arg
+    name = function.owner.node.name if function.owner is not None else "its class"
+    reads = [n for n in ast.walk(function.node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
+             and n.value.id == own and n.attr in changed]  # fmt: skip
+    what = f"`{own}` is static, so `{function.name}` compiles again for every object of {name}"
+    if reads:
+        what += f", and never sees that `{ast.unparse(reads[0])}` changes (line {reads[0].lineno})"
+    return f"{what}; pass what it reads to a function of the module level"
