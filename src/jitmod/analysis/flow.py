@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jitmod.analysis.blocks import Block
 from jitmod.analysis.boundaries import loop_around
+from jitmod.analysis.captures import Captures, How
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Unplannable
-from jitmod.analysis.values import Instance
+from jitmod.analysis.values import UNKNOWN, Instance, is_device, unpacked
 from jitmod.source.nodes import walk
 from jitmod.source.project import Class, SourceModule
 
@@ -145,3 +147,27 @@ def own_scope_only(block: Block, module: SourceModule) -> None:
     for node in walk(block.function.node):
         if isinstance(node, ast.Name) and node.id in _DYNAMIC and isinstance(node.ctx, ast.Load):
             raise Unplannable("dynamic-scope", node, f"`{node.id}` sees every name of the function")
+
+
+def needs_filter(block: Block, flow: Flow, captures: Captures, infer: Inference) -> bool:
+    """Whether only `eqx.filter_jit` can compile a block: `jax.jit` takes and gives back nothing but trees of arrays."""
+    if any(capture.how is How.MODULE for capture in captures.values):
+        return True
+    given = [infer.kind(tail, block.module) for tail in block.tails]
+    for statement in block.statements:
+        value = getattr(statement, "value", None)
+        for target in statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]:
+            for name, path in _paths(target) if isinstance(target, ast.expr) else ():
+                if ast.unparse(name) in flow.live:
+                    kind = infer.kind(value, block.module) if isinstance(value, ast.expr) else UNKNOWN
+                    given.append(unpacked(kind, path) if not isinstance(statement, ast.AugAssign) else UNKNOWN)
+    return not all(is_device(kind) for kind in given)
+
+
+def _paths(target: ast.expr, path: tuple[int, ...] = ()) -> Iterator[tuple[ast.expr, tuple[int, ...]]]:
+    """What a target binds, each with its way into nested tuples."""
+    if isinstance(target, ast.Tuple | ast.List):
+        for index, inner in enumerate(target.elts):
+            yield from _paths(inner, (*path, index))
+    else:
+        yield target, path

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from jitmod.analysis.blocks import Block
 from jitmod.analysis.captures import Captures, Capturing, How, bound_inside
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.flow import Flow, flow_of, own_scope_only
+from jitmod.analysis.flow import Flow, flow_of, needs_filter, own_scope_only
 from jitmod.analysis.handlers import check_unseen
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.methods import MethodPlan, method_uses, plan_methods, traced_parameters
@@ -18,7 +18,7 @@ from jitmod.analysis.stable import block_of
 from jitmod.analysis.varying import Varying
 from jitmod.model import Edit
 from jitmod.rewrite.imports import Imports
-from jitmod.rewrite.lifted import Lifting, at_module_level, body_lines, decorator, margin
+from jitmod.rewrite.lifted import Lifting, at_module_level, body_lines, decorator, margin, static_argnames
 from jitmod.rewrite.methods import MovedMethods
 from jitmod.rewrite.names import Namer, for_expression, snake
 from jitmod.rewrite.place import before_top_level
@@ -71,10 +71,11 @@ class Extraction:
         moved = (*block.parts, *[c.statement for c in captures.rebuilt])
         mentioned = frozenset(n.id for p in moved for n in walk(p) if isinstance(n, ast.Name))
         mentioned |= bound_inside(moved, self.module)
-        lifting = Lifting(self.module, captures, imports, self.namer, True, mentioned | set(flow.bound))
+        filtered = needs_filter(block, flow, captures, self.effects.inference)
+        lifting = Lifting(self.module, captures, imports, self.namer, filtered, mentioned | set(flow.bound))
         self._name_attributes(flow, lifting)
         self.name = self.namer.fresh(self._wish())
-        inside = [*lifting.edits(), *self._attribute_edits(flow, captures), *self._constant_edits(lifting)]
+        inside = [*lifting.edits(), *self._attribute_edits(flow, captures), *lifting.constant_edits(block.function)]
         methods, called = self._methods(uses, plans, lifting)
         inside += called
         definition, user = self._texts(flow, lifting, inside)
@@ -82,7 +83,7 @@ class Extraction:
         for constant in captures.constants:
             if block_of(constant.statement, self.module) == [constant.statement]:
                 raise Unplannable("unparsable", constant.statement, "nothing would be left in the block")
-        reads = [e for e in self._constant_edits(lifting) if not any(_covers(u, e) for u in (*user, *gone))]
+        reads = [e for e in lifting.constant_edits(block.function) if not any(_covers(u, e) for u in (*user, *gone))]
         place = before_top_level(block.anchor, self.module)
         groups = [lifting.constant_lines(), *methods.definitions(), definition]
         inserted = at_module_level(self.document, place, *groups)
@@ -163,16 +164,6 @@ class Extraction:
             for path, nodes in flow.accesses.items() if path in self._local for node in nodes if node not in done
         ]  # fmt: skip
 
-    def _constant_edits(self, lifting: Lifting) -> list[Edit]:
-        scope = self.block.function.scope
-        found = []
-        for node in walk(self.block.function.node):
-            if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
-                continue
-            if node.id in lifting.constants and self.module.scope_of(node).find(node.id) is scope:
-                found.append(replacing(self.document, node, lifting.constants[node.id]))
-        return found
-
     # -- texts -------------------------------------------------------------------------------------------------------
 
     def _texts(self, flow: Flow, lifting: Lifting, inside: Sequence[Edit]) -> tuple[list[str], list[Edit]]:
@@ -185,7 +176,9 @@ class Extraction:
             user = [replacing(document, single, call)]
         else:
             lines, user = self._statements(flow, lifting, inside)
-        head = [decorator("equinox.filter_jit", [], lifting.imports)]
+        static = lifting.static_names()
+        options = [static_argnames(static)] if static else []
+        head = [decorator("equinox.filter_jit" if lifting.filtered else "jax.jit", options, lifting.imports)]
         head.append(f"def {self.name}({', '.join(lifting.parameters())}):")
         return [*head, *body_lines(lifting.prelude(inside), lines, step)], user
 

@@ -15,7 +15,15 @@ from jitmod.analysis.stable import block_of
 from jitmod.analysis.syntax import first_line
 from jitmod.model import Edit
 from jitmod.rewrite.imports import Imports
-from jitmod.rewrite.lifted import Lifting, at_module_level, body_lines, decorator, margin, removed
+from jitmod.rewrite.lifted import (
+    Lifting,
+    at_module_level,
+    body_lines,
+    decorator,
+    margin,
+    removed,
+    static_argnames,
+)
 from jitmod.rewrite.names import Namer, for_expression, snake
 from jitmod.rewrite.place import before_top_level
 from jitmod.rewrite.spliced import adding_arguments, adding_parameters, replacing, text_with
@@ -59,7 +67,7 @@ class Hoisting:
         lifting = Lifting(self.module, captures, imports, self.namer, filtered, mentioned, bound)
         jit = "equinox.filter_jit" if filtered else "jax.jit"
         self.name = self._fresh_name(inner)
-        inside = [*lifting.edits(), *self._constant_edits(lifting)]
+        inside = [*lifting.edits(), *lifting.constant_edits(creation.function)]
         if isinstance(inner, ast.FunctionDef):
             lines, user = self._moved_def(inner, lifting, uses, jit, inside)
         elif isinstance(inner, ast.Lambda):
@@ -78,18 +86,6 @@ class Hoisting:
     def _is_moved(self, edit: Edit, parts: Sequence[ast.AST]) -> bool:
         spans = [self.document.span(p) for p in parts if isinstance(p, ast.expr | ast.stmt)]
         return any(start <= edit.start and edit.end <= end for start, end in spans)
-
-    def _constant_edits(self, lifting: Lifting) -> list[Edit]:
-        function = self.creation.function
-        root: ast.AST = function.node if function is not None else self.document.tree
-        scope = function.scope if function is not None else self.module.scope
-        found = []
-        for node in walk(root):
-            if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
-                continue
-            if node.id in lifting.constants and self.module.scope_of(node).find(node.id) is scope:
-                found.append(replacing(self.document, node, lifting.constants[node.id]))
-        return found
 
     # -- the new text ------------------------------------------------------------------------------------------------
 
@@ -117,9 +113,9 @@ class Hoisting:
             if option.arg == "static_argnames" and static:
                 value = ast.literal_eval(option.value)
                 names = [value] if isinstance(value, str) else list(value)
-                text, static = _static_argnames([*names, *static]), []
+                text, static = static_argnames([*names, *static]), []
             texts.append(text)
-        return [*texts, _static_argnames(static)] if static else texts
+        return [*texts, static_argnames(static)] if static else texts
 
     def _moved_def(
         self, inner: ast.FunctionDef, lifting: Lifting, uses: Uses, jit: str, inside: Sequence[Edit]
@@ -236,7 +232,7 @@ class Hoisting:
         filtered = lifting.filtered or any(c.how is How.MODULE for c in lifting.captures.values)
         lifting.filtered = filtered
         held = [*static, *lifting.static_names()]
-        options = [_static_argnames(held)] if held and not filtered else []
+        options = [static_argnames(held)] if held and not filtered else []
         lines = [decorator("equinox.filter_jit" if filtered else "jax.jit", options, lifting.imports)]
         lines.append(f"def {self.name}({', '.join([*names, *lifting.parameters()])}):")
         function = self._expression(document.text(call.func), call.func)
@@ -312,11 +308,6 @@ def _needs_keywords(a: ast.arguments, uses: Uses) -> bool:
     open_calls = [c for c in uses.calls if any(isinstance(x, ast.Starred) for x in c.args)]
     partial_calls = [c for c in uses.calls if c.keywords or len(c.args) != count]
     return bool(a.defaults or a.vararg or a.kwonlyargs or open_calls or partial_calls)
-
-
-def _static_argnames(names: Sequence[str]) -> str:
-    inner = ", ".join(f'"{name}"' for name in names)
-    return f"static_argnames=({inner}{',' if len(names) == 1 else ''})"
 
 
 def _index_of_def(lines: Sequence[str]) -> int:

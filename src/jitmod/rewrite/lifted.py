@@ -16,7 +16,7 @@ from jitmod.rewrite.place import blank_lines
 from jitmod.rewrite.spliced import replacing, text_with
 from jitmod.rewrite.text import document_comments, indented, reindent
 from jitmod.source.document import Document
-from jitmod.source.project import SourceModule
+from jitmod.source.project import Function, SourceModule
 
 
 @dataclass(eq=False)
@@ -84,6 +84,17 @@ class Lifting:
             if self.names[capture.path] != capture.path:
                 found += [replacing(self.document, read, self.names[capture.path]) for read in capture.reads]
         return found
+
+    def constant_edits(self, function: Function | None) -> list[Edit]:
+        """The edits by which `function`, or the module level, reads the constants that have moved."""
+        root: ast.AST = function.node if function is not None else self.document.tree
+        scope = function.scope if function is not None else self.module.scope
+        return [
+            replacing(self.document, node, self.constants[node.id])
+            for node in ast.walk(root)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in self.constants
+            and self.module.scope_of(node).find(node.id) is scope
+        ]  # fmt: skip
 
     def prelude(self, edits: Sequence[Edit]) -> list[str]:
         """The lines at the beginning of the lifted body: optimisers that are built anew, nested functions."""
@@ -184,3 +195,9 @@ def decorator(jit: str, options: Sequence[str], imports: Imports) -> str:
 
 def body_lines(prelude: Sequence[str], lines: Sequence[str], step: str) -> list[str]:
     return indented("\n".join([*prelude, *lines]), step).split("\n")
+
+
+def static_argnames(names: Sequence[str]) -> str:
+    """`static_argnames=("a", "b")`."""
+    inner = ", ".join(f'"{name}"' for name in names)
+    return f"static_argnames=({inner}{',' if len(names) == 1 else ''})"
