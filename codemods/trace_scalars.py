@@ -54,7 +54,6 @@ from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.options import without_static
 from jitmod.rewrite.text import is_exact
 from jitmod.source.document import Document
-from jitmod.source.nodes import walk
 from jitmod.source.project import Function, Project, SourceModule
 from jitmod.source.signatures import argument, is_static
 

@@ -13,6 +13,7 @@ from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.precision import Precision, Type
 from jitmod.analysis.reaching import reaching, reads_of_binding
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 from jitmod.source.scopes import Binding, Scope
 from jitmod.source.signatures import argument
@@ -122,7 +123,7 @@ def _check_reads(
     """Nothing but the call may see the numbers that the names start from. Raises `Unplannable`."""
     module = around.module
     ahead = loop.body[: loop.body.index(statement)]
-    leaves = [n for s in ahead for n in ast.walk(s) if isinstance(n, ast.Break | ast.Continue | ast.Return)]
+    leaves = [n for s in ahead for n in walk(s) if isinstance(n, ast.Break | ast.Continue | ast.Return)]
     runs = not leaves and not in_try(statement, module) and _runs(loop, around, infer)
     for name, binding in starts.items():
         for read in reads_of_binding(name, binding.node, around):

@@ -14,6 +14,7 @@ from enum import Enum
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.values import Routine
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 from jitmod.source.scopes import Binding, Scope
 from jitmod.source.signatures import argument
@@ -94,7 +95,7 @@ class Precision:
         """The types of what a function returns, one for each item of a tuple; None where it returns in several ways."""
         if isinstance(function.node, ast.Lambda):
             return None
-        own = [n for n in ast.walk(function.node) if isinstance(n, ast.Return | ast.Yield | ast.YieldFrom)
+        own = [n for n in walk(function.node) if isinstance(n, ast.Return | ast.Yield | ast.YieldFrom)
                and function.module.scope_of(n) is function.scope]  # fmt: skip
         if len(own) != 1 or not isinstance(own[0], ast.Return) or own[0].value is None:
             return None

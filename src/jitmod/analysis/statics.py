@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from jitmod.analysis.boundaries import jit_of
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.values import Routine
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 
 
@@ -88,7 +89,7 @@ def hashed_self(options: StaticOptions, changed: Collection[str]) -> str:
     """What it costs to hold `self` static, in words; `changed` are the attributes that something assigns later."""
     function, own = options.function, options.function.parameters[0].arg
     name = function.owner.node.name if function.owner is not None else "its class"
-    reads = [n for n in ast.walk(function.node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
+    reads = [n for n in walk(function.node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
              and n.value.id == own and n.attr in changed]  # fmt: skip
     what = f"`{own}` is static, so `{function.name}` compiles again for every object of {name}"
     if reads:

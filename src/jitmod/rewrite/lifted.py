@@ -16,6 +16,7 @@ from jitmod.rewrite.place import blank_lines
 from jitmod.rewrite.spliced import replacing, text_with
 from jitmod.rewrite.text import document_comments, indented, reindent
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 
 
@@ -91,7 +92,7 @@ class Lifting:
         scope = function.scope if function is not None else self.module.scope
         return [
             replacing(self.document, node, self.constants[node.id])
-            for node in ast.walk(root)
+            for node in walk(root)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in self.constants
             and self.module.scope_of(node).find(node.id) is scope
         ]  # fmt: skip
