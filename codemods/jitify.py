@@ -12,7 +12,8 @@ Why it is slow
 When it refuses
     When the code has effects, branches on computed values or changes objects, when it runs inside a compiled function
     already or only once, when it is so small that a call of a compiled function costs more, when an input grows with
-    every call, and when it cannot be told what an input is.
+    every call, and when it cannot be told what an input is. Where a recording knows how long the loop around the code
+    took, a share below 1 % is not worth it either.
 
 Safety
     What the code reads is passed, and held static only where it is a Python value that does not vary. Results may
@@ -30,7 +31,8 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from jitmod.analysis.blocks import Block, Blocked, Blocks, in_try, is_in_loop, is_timed
-from jitmod.analysis.cost import WORTH_A_JIT, Costs
+from jitmod.analysis.boundaries import loop_around
+from jitmod.analysis.cost import WORTH_A_JIT, WORTH_A_PATCH, Costs
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses
 from jitmod.analysis.loops import Unplannable
@@ -170,8 +172,18 @@ def generate(net: eqx.nn.MLP, ids: jax.Array):
         yield from sorted(found, key=lambda f: (f.site.line, f.site.column))
 
     def _is_hot(self, node: ast.AST, function: Function, contexts: Contexts) -> bool:
-        """In a loop, or in a function that somebody calls."""
-        return is_in_loop(node, function.module) or bool(contexts.inference.call_sites(function))
+        """In a loop, or in a function that somebody calls, or that a recording saw being called again."""
+        recorded = contexts.inference.project.recorded.function(function.module.document.path, function.name)
+        called = bool(contexts.inference.call_sites(function)) or (recorded is not None and recorded.entries > 1)
+        return called or is_in_loop(node, function.module)
+
+    def _share(self, block: Block, effects: Effects) -> float | None:
+        """The share of a recorded run that the loop around a block took; None where none says it."""
+        loop = loop_around(block.anchor, block.module)
+        if not isinstance(loop, ast.expr | ast.stmt):
+            return None
+        place = block.module.document.site(loop, block.function.name)
+        return effects.inference.project.recorded.shares.get((place.path, place.line, place.column))
 
     def _decide(self, block: Block, effects: Effects, costs: Costs, namer: Namer) -> Finding:
         document = block.module.document
@@ -182,6 +194,10 @@ def generate(net: eqx.nn.MLP, ids: jax.Array):
         if in_try(block.anchor, block.module):
             message = f"a handler around `{callee}` could catch what only a trace raises (line {site.line})"
             return Refusal(self.id, site, "exception-order", message)
+        share = self._share(block, effects)
+        if share is not None and share < WORTH_A_PATCH:
+            message = f"the loop around `{callee}` took {share:.2%} of the time that was recorded"
+            return Refusal(self.id, site, "too-small", f"{message} (line {site.line})")
         extraction = Extraction(block, effects, namer)
         try:
             made = extraction.edits()

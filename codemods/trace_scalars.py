@@ -159,7 +159,7 @@ def run(x: jax.Array):
             return
         parts = [(v, Inner(v, ())) for v in values]
         parts += [(v, inner) for v in values for inner in inner_values(v, module, infer)]
-        numbers = [(v, inner) for v, inner in parts if Numeric(infer).is_number(inner.value, module)]
+        numbers = [(v, inner) for v, inner in parts if Numeric(infer).holds(inner.value, module)]
         varying = [_Leak(inner.value, why, v, inner.path) for v, inner in numbers
                    if (why := Varying(infer).why(inner.value, module)) is not None]  # fmt: skip
         if varying and not is_fallback(call, module):
@@ -274,7 +274,7 @@ def run(x: jax.Array):
         causes: list[str] = []
         for name in static:
             given = [(m, v) for m, c in sites if (v := argument(function, c, name)) is not None]
-            numbers = [(m, v) for m, v in given if Numeric(infer).is_number(v, m)]
+            numbers = [(m, v) for m, v in given if Numeric(infer).holds(v, m)]
             why = next((w for m, v in numbers if (w := Varying(infer).why(v, m)) is not None), None)
             if why is None:
                 continue
@@ -367,7 +367,7 @@ def _needs(
 def _type_of(value: ast.expr, module: SourceModule, infer: Inference) -> Kind:
     """The kind of a number; a float for certain where it has no kind, but could be nothing else."""
     kind = infer.kind(value, module)
-    floats = kind == UNKNOWN and Numeric(infer, FLOATS).is_number(value, module)
+    floats = kind == UNKNOWN and Numeric(infer, types=FLOATS).holds(value, module)
     return Number("float") if floats else kind
 
 

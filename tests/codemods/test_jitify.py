@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from harness import assert_equivalent, program, reasons, rewritten
 from jitmod.codemods.jitify import Jitify
+
+from jitmod.model import Refusal
+from jitmod.rewrite.codemod import scan
+from jitmod.source.document import Document
+from jitmod.source.project import Project
+from jitmod.source.recording import Recorded, RecordedFunction
 
 DATA = """
     KEY = jax.random.key(0)
@@ -497,3 +505,36 @@ def test_inside_a_trace_and_in_one_off_calls_is_no_site() -> None:
             return net(x)
         """
     assert reasons(Jitify(), source(body)) == []
+
+
+TRACK = """
+def track(net: eqx.nn.MLP, frames: jax.Array):
+    t = 0
+    while t < len(frames):
+        score = net(frames[t])
+        t += 1 if float(score[0]) > 0 else 2
+    return t
+
+
+def answer(net: eqx.nn.MLP, frame: jax.Array):
+    print("asked")
+    score = net(frame)
+    print(score)
+"""
+
+
+def recorded(share: float, entries: int) -> list[str]:
+    """What is found where a recording saw the loop of `track` for a share of its time, and `answer` so often."""
+    document = Document.parse("main.py", program(TRACK).encode())
+    line = 1 + document.source.decode().split("\n").index("    while t < len(frames):")
+    answer = RecordedFunction(Path("."), "a", "main.py", "answer", "answer", entries, {}, {}, (), {}, ())
+    known = Recorded({("main.py", "answer"): answer}, shares={("main.py", line, 5): share})
+    project = Project.of({"main.py": document}).with_recorded(known)
+    found = scan([Jitify()], project, ["main.py"]).findings
+    return [f"{f.site.symbol}: {f.reason if isinstance(f, Refusal) else 'patch'}" for f in found]
+
+
+def test_a_recording_tells_what_is_hot() -> None:
+    assert recorded(0.4, 1) == ["track: patch"]
+    assert recorded(0.004, 1) == ["track: too-small"]
+    assert recorded(0.4, 2) == ["track: patch", "answer: patch"]

@@ -129,3 +129,105 @@ def test_a_recording_tells_which_argument_has_new_lengths() -> None:
     _, (message,) = recorded(text, "12", "3", "7")
     assert "`ids` had 3 lengths in the recording (3, 7, 12)" in message
     assert recorded(text, "3", "7")[1] == []
+
+
+PARTS = """
+X = jnp.linspace(0.1, 2.0, 6)
+
+
+class Held(eqx.Module):
+    x: jax.Array
+    t: float
+
+
+class Net(eqx.Module):
+    w: jax.Array
+    temperature: float = 1.0
+
+    def scaled(self, x):
+        return x * self.temperature
+
+    def __call__(self, x):
+        return jnp.tanh(self.w * self.scaled(x))
+
+
+@eqx.filter_jit
+def field(h):
+    return h.x * h.t
+
+
+@eqx.filter_jit
+def pair(both, flag):
+    v, s = both
+    return v * s if flag else v
+
+
+@eqx.filter_jit
+def call(net, xs):
+    return net(xs[0]) + jax.vmap(net)(xs)
+
+
+@eqx.filter_jit
+def back(h):
+    return h, h.x * h.t
+
+
+@eqx.filter_jit
+def shaped(d):
+    return jnp.tile(d["x"], d["n"])
+
+
+def show(h):
+    print(h.t)
+    return h
+
+
+"""
+
+
+def test_numbers_inside_of_arguments_are_traced() -> None:
+    body = """
+def workload(rep: int):
+    net, outs = Net(X), []
+    for i in range(3):
+        t = 0.5 * i + rep
+        outs.append(field(Held(X, t)))
+        outs.append(field(h=Held(t=-t, x=X)))
+        outs.append(pair((X, t), i > 0))
+        cooled = eqx.tree_at(lambda n: n.temperature, net, 0.9 * t)
+        outs.append(call(cooled, jnp.stack([X, X])))
+    return outs
+"""
+    before = program(PARTS + body)
+    after = rewritten(TraceScalars(), before)
+    assert after.count("jnp.asarray(") == 4
+    assert "Held(t=jnp.asarray(-t), x=X)" in after and "net, jnp.asarray(0.9 * t))" in after
+    expected, got = assert_equivalent(before, after)
+    assert expected.compilations[1] > 0
+    assert got.compilations[1:] == (0, 0, 0), after
+
+
+INSIDE = {
+    "the whole goes back": ("back(Held(X, t))[1]", "unresolved-callee", "pass it as an argument of its own"),
+    "a shape": ("shaped({'x': X, 'n': i})", "scalar-needed-as-python", "needs a Python value"),
+    "it is seen before the call": ("field(show(Held(X, t)))", None, ""),
+    "a flag": ("pair((X, i > 0), True)", None, ""),
+    "it is static there": ("pair((X, jnp.asarray(t)), i > 0)", None, ""),
+}
+
+
+@pytest.mark.parametrize(("call", "reason", "words"), INSIDE.values(), ids=INSIDE)
+def test_numbers_inside_of_arguments_that_stay(call: str, reason: str | None, words: str) -> None:
+    body = f"def run(rep: int):\n    for i in range(3):\n        t = 0.5 * i + rep\n        {call}\n"
+    found = findings(TraceScalars(), program(PARTS + body))
+    assert [f.reason for f in found if isinstance(f, Refusal)] == ([reason] if reason is not None else [])
+    assert all(isinstance(f, Refusal) and words in f.message for f in found)
+
+
+def test_a_module_that_does_more_with_its_fields_is_left_alone() -> None:
+    body = "def run():\n    return [field(Held(X, 0.5 * i)) for i in range(3)]\n"
+    assert reasons(TraceScalars(), program(PARTS + body)) == ["patch"]
+    for old, new in (("    t: float\n", "    t: float = eqx.field(static=True)\n"),
+                     ("    t: float\n", "    t: float\n\n    def __check_init__(self):\n        assert self.t < 9\n"),
+                     ("class Held(", "@functools.total_ordering\nclass Held(")):  # fmt: skip
+        assert reasons(TraceScalars(), program(PARTS.replace(old, new, 1) + body)) == []

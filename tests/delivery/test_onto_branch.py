@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fixtures_git import snapshot
-from toy import Toy, TrialLog
+from toy import Toy, ToyTrial, TrialLog
 
-from jitmod.delivery.apply import Terms
+from jitmod.delivery.attempt import Terms
 from jitmod.delivery.job import Delivered, Request, onto_branch
 from jitmod.delivery.repository import DeliveryError, Repository, scrubbed_environment
-from jitmod.model import Status
+from jitmod.model import Finding, Patch, Status
 from jitmod.source.config import GateSettings, Workload
+from jitmod.source.document import Document
+from jitmod.source.project import Project
 
 Git = Callable[..., str]
 WORK = Workload("work", "bench/work.py:run")
@@ -30,9 +34,10 @@ def deliver(
     revision: str | None = None,
     workloads: tuple[Workload, ...] = (WORK,),
     only_safe: bool = False,
+    codemods: tuple[Toy, ...] = (Toy(),),
 ) -> Delivered:
     terms = Terms(trial or TrialLog(), repository.root, workloads, GateSettings(), Path("python"), 60.0)
-    request = Request((Toy(),), paths, only_safe=only_safe)
+    request = Request(codemods, paths, only_safe=only_safe)
     with scrubbed_environment():
         return onto_branch(request, repository, branch, revision, terms, lambda text: None)
 
@@ -323,3 +328,38 @@ def test_crlf_line_ends_survive_the_commit(repository: Repository, checkout: Pat
     lines = git("cat-file", "blob", "jitmod/toy:src/app.py")
     assert git("diff", "--numstat", "main", "jitmod/toy").split()[:2] == ["4", "3"]
     assert "fast(x, 8)" in lines
+
+
+class Rival(Toy):
+    """Finds what the toy finds."""
+
+    id = "rival"
+
+    def find(self, document: Document, project: Project) -> Iterator[Finding]:
+        for finding in super().find(document, project):
+            yield replace(finding, codemod=self.id)
+
+
+class Faster(TrialLog):
+    """Of two rivals the one that is named gives more."""
+
+    def __init__(self, codemod: str) -> None:
+        super().__init__()
+        self.codemod = codemod
+
+    def __call__(self, patch: Patch, document: Document, **keywords: Any) -> ToyTrial:
+        result = super().__call__(patch, document, **keywords)
+        speedup = 9.0 if patch.codemod == self.codemod else result.verdict.speedup
+        return replace(result, verdict=replace(result.verdict, speedup=speedup))
+
+
+@pytest.mark.parametrize("best", ["toy", "rival"])
+def test_of_two_patches_for_one_place_the_better_one_is_kept(repository: Repository, git: Git, best: str) -> None:
+    done = deliver(repository, Faster(best), codemods=(Toy(), Rival()))
+    kept = [entry.outcome for entry in done.entries if entry.outcome.commit]
+    assert {outcome.finding.codemod for outcome in kept} == {best}
+    assert [outcome.finding.site.line for outcome in kept] == [5, 14, 15]
+    beaten = [o.verdict for e in done.entries if (o := e.outcome).verdict is not None and o.verdict.test == "rival"]
+    assert len(beaten) == 3 and all(str(verdict.status) == "rejected" for verdict in beaten)
+    assert beaten[0].why == f"{best} gives more here: 9x (1.9 to 2.2), and this 2.04x (1.9 to 2.2)"
+    assert git("rev-list", "--count", "main..jitmod/toy").strip() == "3"

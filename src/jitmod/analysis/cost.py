@@ -13,6 +13,7 @@ from jitmod.source.project import Class, Function, SourceModule
 
 # Measured on CPU: a call of a filter_jit costs as much as some seven eager operations (70 us against 10 us).
 WORTH_A_JIT = 8
+WORTH_A_PATCH = 0.01  # of the time of a recorded run
 _DEPTH = 12
 _LAYERS = {
     "Linear": 3, "LayerNorm": 8, "RMSNorm": 6, "GroupNorm": 10, "BatchNorm": 15, "Embedding": 2, "Dropout": 5,

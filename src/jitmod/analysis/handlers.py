@@ -13,11 +13,10 @@ from jitmod.analysis.blocks import Block
 from jitmod.analysis.flow import Flow
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Unplannable
-from jitmod.analysis.values import Instance, Routine
+from jitmod.analysis.managers import may_swallow
 from jitmod.source.nodes import walk
-from jitmod.source.project import Class, Function, SourceModule
+from jitmod.source.project import Function, SourceModule
 
-_CATCHING = frozenset({"suppress", "raises", "assertRaises", "assertRaisesRegex", "warns", "catch_warnings"})
 _SURE = frozenset({"equinox.apply_updates", "optax.apply_updates"})  # fits what `update` has just taken
 
 
@@ -73,25 +72,10 @@ def _guards(node: ast.AST, module: SourceModule) -> Iterator[tuple[ast.Try | ast
 def _seen(guard: ast.Try | ast.With, body: ast.AST, module: SourceModule, infer: Inference) -> set[str] | None:
     """The names that may be read after an exception in the body; None where the function goes on."""
     if isinstance(guard, ast.With):
-        return None if any(_may_swallow(item.context_expr, module, infer) for item in guard.items) else set()
+        return None if any(may_swallow(item.context_expr, module, infer) for item in guard.items) else set()
     if guard.handlers:
         return None
     return {n.id for s in guard.finalbody for n in walk(s) if isinstance(n, ast.Name)}
-
-
-def _may_swallow(manager: ast.expr, module: SourceModule, infer: Inference) -> bool:
-    func = manager.func if isinstance(manager, ast.Call) else manager
-    if getattr(func, "attr", getattr(func, "id", "")) in _CATCHING:
-        return True
-    kind = infer.kind(func, module)
-    if isinstance(kind, Routine) and isinstance(kind.target, Function):
-        return any(isinstance(n, ast.Try) and n.handlers for n in walk(kind.target.node))
-    made = infer.kind(manager, module)
-    if isinstance(made, Instance) and isinstance(made.cls, Class):
-        leave = infer.classes.method(made.cls, "__exit__")
-        returns = [n.value for n in walk(leave.node) if isinstance(n, ast.Return)] if leave else []
-        return any(r is not None and not (isinstance(r, ast.Constant) and not r.value) for r in returns)
-    return False
 
 
 def _check_callers(block: Block, function: Function, infer: Inference) -> None:

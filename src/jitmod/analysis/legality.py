@@ -13,11 +13,11 @@ from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.liveness import live_after
 from jitmod.analysis.loops import COLLECTING, Loop, Stream, Unplannable
+from jitmod.analysis.managers import may_swallow
 from jitmod.analysis.reads import may_be_alias
 from jitmod.analysis.ssa import Body, Node, Value
-from jitmod.analysis.values import UNKNOWN, Array, Instance, Record, Routine
+from jitmod.analysis.values import UNKNOWN, Array, Record, Routine
 from jitmod.source.nodes import walk
-from jitmod.source.project import Class
 from jitmod.source.scopes import Scope
 
 
@@ -94,7 +94,6 @@ def clash_refusal(read: Read, touch: Touch) -> Unplannable:
 
 
 _MESSAGE = "a `try` around it could observe which items were done when an error came"
-_CATCHING = frozenset({"contextlib.suppress", "pytest.raises", "warnings.catch_warnings", "pytest.warns"})
 
 
 def check_try_around(loop: Loop, infer: Inference) -> None:
@@ -111,21 +110,8 @@ def check_try_around(loop: Loop, infer: Inference) -> None:
                 if read & inside:
                     raise Unplannable("exception-order", node, _MESSAGE)
             case ast.With(items=items):
-                if any(_may_swallow(item.context_expr, loop, infer) for item in items):
+                if any(may_swallow(item.context_expr, loop.module, infer) for item in items):
                     raise Unplannable("exception-order", node, f"{_MESSAGE} (a with statement may swallow errors)")
-
-
-def _may_swallow(manager: ast.expr, loop: Loop, infer: Inference) -> bool:
-    """Whether a context manager may keep an error from leaving the with statement."""
-    name = infer.dotted(manager.func, loop.module) if isinstance(manager, ast.Call) else None
-    if name is not None and isinstance(infer.kind(manager.func, loop.module), Routine):  # type: ignore[attr-defined]
-        return name in _CATCHING
-    kind = infer.kind(manager, loop.module)
-    if isinstance(kind, Instance) and isinstance(kind.cls, Class):
-        leave = infer.classes.method(kind.cls, "__exit__")
-        returns = [n.value for n in walk(leave.node) if isinstance(n, ast.Return)] if leave else []
-        return any(r is not None and not (isinstance(r, ast.Constant) and not r.value) for r in returns)
-    return True
 
 
 def check_try_at_calls(loop: Loop, infer: Inference) -> None:

@@ -176,7 +176,7 @@ class Scalars:
                 yield self._stepped(parent, module)
             return
         kind = self.effects.inference.kind(other, module)
-        if not isinstance(kind, Number) and not Numeric(self.effects.inference).is_number(other, module):
+        if not isinstance(kind, Number) and not Numeric(self.effects.inference).holds(other, module):
             if self.effects.times.is_static(other, module):
                 yield from self._climb(parent, module, trail)  # with a shape or a length: a Python need, if any
                 yield Need("host-arithmetic", parent, module, f"`{ast.unparse(parent)}` is computed on the host")
@@ -185,7 +185,7 @@ class Scalars:
             return
         integers = trail.type == "int" and kind == Number("int") and not isinstance(parent.op, ast.Div)
         floats = trail.type == "float" or isinstance(parent.op, ast.Div)
-        floats = floats or Numeric(self.effects.inference, FLOATS).is_number(other, module)
+        floats = floats or Numeric(self.effects.inference, types=FLOATS).holds(other, module)
         yield from self._climb(parent, module, trail if integers else trail.as_float())
         small = isinstance(other, ast.Constant) and isinstance(other.value, int) and abs(other.value) < 1 << 16
         if integers and small and isinstance(parent.op, ast.Add | ast.Sub):

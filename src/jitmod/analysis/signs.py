@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from jitmod.analysis.infer import Inference
-from jitmod.analysis.reaching import reaching
+from jitmod.analysis.properties import DEPTH, Property
 from jitmod.analysis.values import Number
 from jitmod.source.project import Function, SourceModule
-from jitmod.source.scopes import Binding, Scope
 from jitmod.source.signatures import argument, default_of
 
-_DEPTH = 8
 _KEEPING = ("abs", "len", "sum", "min", "max", "float", "int", "round")
 
 
@@ -34,7 +31,7 @@ def number(expr: ast.expr) -> float | None:
 
 def needed_positive(
     expr: ast.expr, module: SourceModule, calls: Sequence[tuple[ast.Call, SourceModule]], entry: Function | None,
-    depth: int = _DEPTH,
+    depth: int = DEPTH,
 ) -> frozenset[str] | None:  # fmt: skip
     """The parameters of `entry` that must not be negative for `expr` not to be; None where that would not suffice.
 
@@ -70,13 +67,10 @@ def needed_positive(
 
 
 @dataclass(frozen=True, eq=False)
-class Signs:
+class Signs(Property):
     """Which numbers of the calling code are never negative."""
 
-    inference: Inference
-    assumed: frozenset[tuple[str, Scope]] = frozenset()  # names whose other values are being looked at
-
-    def is_positive(self, expr: ast.expr, module: SourceModule, depth: int = _DEPTH) -> bool:
+    def holds(self, expr: ast.expr, module: SourceModule, depth: int = DEPTH) -> bool:
         """Whether `expr` is a number for certain, and not negative."""
         value = number(expr)
         if value is not None or depth == 0:
@@ -84,66 +78,46 @@ class Signs:
         match expr:
             case ast.BinOp(left=left, op=ast.Add() | ast.Mult() | ast.Div() | ast.Pow(), right=right):
                 power = isinstance(expr.op, ast.Pow) and self._is_number(right, module)
-                return self.is_positive(left, module, depth - 1) and (
-                    power or self.is_positive(right, module, depth - 1)
+                return self.holds(left, module, depth - 1) and (
+                    power or self.holds(right, module, depth - 1)
                 )
             case ast.IfExp(body=body, orelse=orelse):
-                return self.is_positive(body, module, depth - 1) and self.is_positive(orelse, module, depth - 1)
+                return self.holds(body, module, depth - 1) and self.holds(orelse, module, depth - 1)
             case ast.Call(func=ast.Name(id="len" | "abs")):
                 return self._is_number(expr, module)
             case ast.Call(func=ast.Name(id=name), args=[_, *_] as args, keywords=[]) if name in _KEEPING:
-                return self._is_number(expr, module) and all(self.is_positive(a, module, depth - 1) for a in args)
-            case ast.Name(id=name):
-                item = self.inference.comprehension_binding(name, expr, module)
-                if item is not None:
-                    return self._of_binding(item, module.scope_of(expr), module, depth - 1)
-                scope = self.inference.scope_binding(name, expr, module)
-                if scope is None or (name, scope) in self.assumed:
-                    return scope is not None
-                inner = replace(self, assumed=self.assumed | {(name, scope)})
-                bindings = reaching(name, expr, scope)
-                return bool(bindings) and all(inner._of_binding(b, scope, module, depth - 1) for b in bindings)
+                return self._is_number(expr, module) and all(self.holds(a, module, depth - 1) for a in args)
+            case ast.Name():
+                return self.of_name(expr, module, depth - 1)
         return False
 
     def _is_number(self, expr: ast.expr, module: SourceModule) -> bool:
         return isinstance(self.inference.kind(expr, module), Number)
 
-    def _of_binding(self, binding: Binding, scope: Scope, module: SourceModule, depth: int) -> bool:
-        match binding.how:
-            case "assign" if binding.value is not None and not binding.path:
-                return self.is_positive(binding.value, module, depth)
-            case "assign" if isinstance(binding.value, ast.Tuple) and len(binding.path) == 1:
-                return self.is_positive(binding.value.elts[binding.path[0]], module, depth)
-            case "augment" if binding.value is not None and isinstance(binding.node, ast.AugAssign):
-                keeps = isinstance(binding.node.op, ast.Add | ast.Mult | ast.Div)
-                return keeps and self.is_positive(binding.value, module, depth)
-            case "item" if binding.value is not None and not binding.path:
-                return self._items(binding.value, module, depth)
-            case "item" if isinstance(binding.value, ast.Call) and binding.path == (0,):
-                counted = getattr(binding.value.func, "id", "") == "enumerate" and not binding.value.keywords
-                return counted and len(binding.value.args) == 1
-            case "param" if isinstance(binding.node, ast.arg):
-                function = module.functions.get(scope.node)
-                if function is None or function.decorators or self.inference.project.escapes(binding.name):
-                    return False
-                sites = self.inference.call_sites(function)
-                default = default_of(function, binding.node)
-                given = [(argument(function, c, binding.name), m) for m, c in sites]
-                known = bool(sites) and not self.inference.project.escapes(function.name.rpartition(".")[2])
-                fine = default is None or self.is_positive(default, module, depth)
-                return known and fine and all(v is not None and self.is_positive(v, m, depth) for v, m in given)
-        return False
+    def augmented(self, before: bool, op: ast.operator, value: bool) -> bool:
+        return before and value and isinstance(op, ast.Add | ast.Mult | ast.Div)
 
-    def _items(self, iterable: ast.expr, module: SourceModule, depth: int) -> bool:
+    def of_parameter(self, parameter: ast.arg, function: Function, depth: int) -> bool:
+        hidden = self.inference.project.escapes
+        if function.decorators or hidden(parameter.arg) or hidden(function.name.rpartition(".")[2]):
+            return False
+        default = default_of(function, parameter)
+        fine = default is None or self.holds(default, function.module, depth)
+        return fine and self.given(parameter.arg, function, depth)
+
+    def of_items(self, iterable: ast.expr, module: SourceModule, depth: int) -> bool:
         match iterable:
-            case ast.Tuple(elts=elts) | ast.List(elts=elts):
-                return bool(elts) and all(self.is_positive(e, module, depth) for e in elts)
-            case ast.ListComp(elt=elt) | ast.GeneratorExp(elt=elt):
-                return self.is_positive(elt, module, depth)
             case ast.Call(func=ast.Name(id="range"), args=[start, _, *step]):
                 steps = [number(s) for s in step]
                 up = all(s is not None and s > 0 for s in steps)
-                return up and self.is_positive(start, module, depth)
+                return up and self.holds(start, module, depth)
             case ast.Call(func=ast.Name(id="range"), args=[_]):
                 return True
+        return super().of_items(iterable, module, depth)
+
+    def of_unpacked_item(self, iterable: ast.expr, path: tuple[int, ...]) -> bool:
+        """The position that `enumerate` counts from 0."""
+        match iterable:
+            case ast.Call(func=ast.Name(id="enumerate"), args=[_], keywords=[]):
+                return path == (0,)
         return False

@@ -25,7 +25,7 @@ from jitmod.cli.session import (
 from jitmod.cli.workloads import check_files, named
 
 if TYPE_CHECKING:
-    from jitmod.delivery.apply import Terms
+    from jitmod.delivery.attempt import Terms
     from jitmod.delivery.preview import Preview
     from jitmod.model import Patch
     from jitmod.source.config import Workload
@@ -194,7 +194,7 @@ def _terms(
     python: Path,
     require_gpu: bool,
 ) -> Terms:
-    from jitmod.delivery.apply import Terms
+    from jitmod.delivery.attempt import Terms
     from jitmod.trial.trial import try_patch
 
     settings = session.config.gate

@@ -2,81 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import pathspec
-
+from jitmod.delivery.attempt import Attempt, Terms, TrialResult, attempt
 from jitmod.delivery.branch import Branch, CommitRefused, store_evidence
-from jitmod.delivery.figures import describe, one_line
+from jitmod.delivery.figures import describe, one_line, speedup
 from jitmod.delivery.message import commit_message
-from jitmod.delivery.preview import Wanted, document_diff, edited, realised, rescan
+from jitmod.delivery.preview import Wanted, edited, rescan
 from jitmod.delivery.queue import Entry, FoundPatch, Waiting, name
 from jitmod.delivery.regression import NoTest, guard_for
 from jitmod.delivery.write import FileChanged
-from jitmod.model import Outcome, Patch, SourceError, Status, Variant, Verdict
+from jitmod.model import Outcome, Patch, SourceError, Status, Verdict
 from jitmod.rewrite.codemod import scan
-from jitmod.rewrite.edits import EditConflict
-from jitmod.source.config import GateSettings, Workload
 from jitmod.source.document import Document
 from jitmod.source.project import Project
-from jitmod.source.recording import Recorded
-
-
-class TrialResult(Protocol):
-    """What a trial hands back: the verdict, the documents it rests on, and the text that was judged."""
-
-    @property
-    def verdict(self) -> Verdict: ...
-    @property
-    def job(self) -> Mapping[str, Any]: ...
-    @property
-    def evidence(self) -> Mapping[str, Any]: ...
-    @property
-    def variant(self) -> Variant | None: ...
-    @property
-    def knobs(self) -> Mapping[str, int] | None: ...
-
-
-Choose = Callable[[Patch, Document, Recorded, Sequence[Workload]], Sequence[Workload]]
-"""The workloads of a patch, in the order in which they are tried: from the named ones that cover it, and others."""
-
-
-class TryPatch(Protocol):
-    """The trial, as `jitmod.trial.trial.try_patch` offers it."""
-
-    def __call__(
-        self,
-        patch: Patch,
-        document: Document,
-        *,
-        code_root: Path,
-        user_root: Path,
-        base_commit: str,
-        workload: Workload,
-        settings: GateSettings,
-        python: Path,
-        budget: float,
-        seed: int = 0,
-        require_gpu: bool = False,
-    ) -> TrialResult: ...
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How patches are tried. `budget` is the seconds that one trial may take; `with_test`: add a regression test."""
-
-    trial: TryPatch
-    user_root: Path
-    workloads: tuple[Workload, ...]
-    settings: GateSettings
-    python: Path
-    budget: float
-    require_gpu: bool = False
-    choose: Choose = lambda patch, document, recorded, named: named
-    with_test: bool = False
 
 
 class Place(Protocol):
@@ -143,7 +85,10 @@ class FolderPlace:
 def try_patches(
     wanted: Wanted, project: Project, place: Place, terms: Terms, tell: Callable[[str], None]
 ) -> tuple[tuple[Entry, ...], tuple[SourceError, ...]]:
-    """Try every patch of the project at `place.root`, in order; `tell` hears how it goes."""
+    """Try every patch of the project at `place.root`, in order; of rivals, the one that gives most is kept.
+
+    `tell` hears how it goes.
+    """
     scanned = scan(wanted.codemods, project, wanted.paths)
     entries: list[Entry] = []
     queues: dict[str, list[FoundPatch]] = {}
@@ -155,10 +100,18 @@ def try_patches(
     for path, queue in sorted(queues.items()):
         waiting = Waiting.of(queue)
         while waiting.queue:
-            one, waiting = waiting.pop()
-            outcome = _try_one(one, project, place, terms, tell)
-            entries.append(Entry(one.id, outcome))
-            if outcome.verdict is not None and outcome.verdict.status is Status.ACCEPTED:
+            rivals, waiting = waiting.pop()
+            document, recorded = project.documents[path], project.recorded
+            attempts = [attempt(one, document, recorded, place.root, place.tip, terms, place.file_evidence, tell)
+                        for one in rivals]  # fmt: skip
+            best = _best(attempts)
+            outcomes = [
+                _beaten(tried, best) if tried.is_accepted and best is not None and tried is not best
+                else _settled(tried, place, terms, tell)
+                for tried in attempts
+            ]  # fmt: skip
+            entries += [Entry(one.id, outcome) for one, outcome in zip(rivals, outcomes, strict=True)]
+            if any(o.verdict is not None and o.verdict.status is Status.ACCEPTED for o in outcomes):
                 # Read it back: a hook may have had its own say about the text.
                 project = edited(project, Document.read(place.root, path))
                 if waiting.queue:  # the bytes have moved under the patches that wait
@@ -178,92 +131,41 @@ def _superseded(lost: FoundPatch) -> Outcome:
     return Outcome(lost.shown, verdict=Verdict(Status.UNPROVEN, why))
 
 
-def _try_one(one: FoundPatch, project: Project, place: Place, terms: Terms, tell: Callable[[str], None]) -> Outcome:
-    patch = one.finding
-    document = project.documents[patch.site.path]
-    label = f"{patch.codemod} {one.shown.site.path}:{one.shown.site.line}"
-    named = covering(terms.workloads, patch.site.path)
-    workloads = terms.choose(patch, document, project.recorded, named)
-    verdict, evidence = _no_workload(terms.workloads, patch), {}
-    addition, unguarded = None, None
-    edits = patch.variants[0].realise({})
-    if workloads:
-        tell(f"{label}: trying")
-        workload, result = _run(patch, document, workloads, place, terms)
-        verdict = replace(result.verdict, evidence_digest=place.file_evidence(result))
-        note = result.job.get("workload", {}).get("note")  # of a workload that nobody wrote
-        if note:
-            verdict = replace(verdict, why=f"{verdict.why} ({note})")
-        evidence = dict(result.evidence)
-        if result.variant is not None:
-            edits = result.variant.realise(result.knobs or {})
-    try:
-        after = realised(document, edits)
-    except EditConflict as conflict:
-        return Outcome(one.shown, verdict=Verdict(Status.CRASHED, str(conflict)))
-    diff = document_diff(document, after)
-    commit = None
-    if verdict.status is Status.ACCEPTED:
-        content = after.encode(after.source)
-        if terms.with_test:
-            tell(f"{label}: writing its test")
+def _settled(tried: Attempt, place: Place, terms: Terms, tell: Callable[[str], None]) -> Outcome:
+    """Keep what was accepted."""
+    patch, verdict = tried.one.finding, tried.verdict
+    addition, unguarded, commit = None, None, None
+    if tried.is_accepted and tried.after is not None:
+        content = tried.after.encode(tried.after.source)
+        if terms.with_test and tried.workload is not None:
+            tell(f"{tried.label}: writing its test")
             try:
-                addition = guard_for(patch, verdict, evidence, workload, root=place.root, user_root=terms.user_root,
-                                     content=content, python=terms.python)  # fmt: skip
+                addition = guard_for(patch, verdict, tried.evidence, tried.workload, root=place.root,
+                                     user_root=terms.user_root, content=content, python=terms.python)  # fmt: skip
             except NoTest as none:
                 unguarded = str(none)
         added = {addition.path: addition.text.encode()} if addition is not None else {}
         try:
-            commit = place.keep(patch, content, verdict, evidence, added)
+            commit = place.keep(patch, content, verdict, tried.evidence, added)
         except FileChanged as changed:
             verdict = replace(verdict, status=Status.UNPROVEN, why=str(changed))
         except CommitRefused as refused:
             why = f"git did not make the commit: {one_line(str(refused))}"
             verdict = replace(verdict, status=Status.REJECTED, test="hook", why=why)
-    tell(f"{label}: {describe(verdict)}")
-    kept = addition is not None and verdict.status is Status.ACCEPTED
-    return Outcome(one.shown, diff, verdict, commit, addition.path if addition and kept else None, unguarded)
+    tell(f"{tried.label}: {describe(verdict)}")
+    guard = addition.path if addition is not None and verdict.status is Status.ACCEPTED else None
+    return Outcome(tried.one.shown, tried.diff, verdict, commit, guard, unguarded)
 
 
-def _run(
-    patch: Patch, document: Document, workloads: Sequence[Workload], place: Place, terms: Terms
-) -> tuple[Workload, TrialResult]:
-    """The trial of the first workload that has something to say about the patch."""
-    results = []
-    for workload in workloads:
-        result = terms.trial(
-            patch,
-            document,
-            code_root=place.root,
-            user_root=terms.user_root,
-            base_commit=place.tip,
-            workload=workload,
-            settings=terms.settings,
-            python=terms.python,
-            budget=terms.budget,
-            require_gpu=terms.require_gpu,
-        )
-        if result.verdict.status is not Status.UNPROVEN:
-            return workload, result
-        results.append((workload, result))
-    return next((tried for tried in results if _reached(tried[1])), results[0])
+def _best(attempts: Sequence[Attempt]) -> Attempt | None:
+    """The accepted attempt that gives most."""
+    accepted = [tried for tried in attempts if tried.is_accepted]
+    return max(accepted, key=lambda tried: tried.verdict.speedup or 0.0, default=None)
 
 
-def _reached(result: TrialResult) -> bool:
-    """Whether the workload ran the place at all: then what it says is worth more than that another one does not."""
-    return bool(result.evidence.get("explore", {}).get("baseline_execution", {}).get("entered"))
-
-
-def covering(workloads: Iterable[Workload], path: str) -> list[Workload]:
-    """The workloads that run the file at `path`: those whose `covers` match it, and those that do not say."""
-    return [w for w in workloads if not w.covers or pathspec.GitIgnoreSpec.from_lines(w.covers).match_file(path)]
-
-
-def _no_workload(workloads: Sequence[Workload], patch: Patch) -> Verdict:
-    todo = (
-        "pass --workload FILE.py:function or add a [[tool.jitmod.workloads]] table with `run` to pyproject.toml; "
-        "or record a program that runs it: jitmod record -- COMMAND"
-    )
-    if workloads:
-        todo = f"none of the {len(workloads)} configured ones covers {patch.site.path}: widen `covers`, or {todo}"
-    return Verdict(Status.UNPROVEN, f"no workload ({todo})")
+def _beaten(tried: Attempt, best: Attempt) -> Outcome:
+    """An accepted patch whose place another one takes, which gives more."""
+    other = best.one.finding.codemod
+    why = f"{other} gives more here: {speedup(best.verdict)}, and this {speedup(tried.verdict)}"
+    verdict = replace(tried.verdict, status=Status.REJECTED, test="rival", why=why)
+    return Outcome(tried.one.shown, tried.diff, verdict)

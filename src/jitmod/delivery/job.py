@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jitmod.delivery.apply import BranchPlace, FolderPlace, Terms, try_patches
+from jitmod.delivery.apply import BranchPlace, FolderPlace, try_patches
+from jitmod.delivery.attempt import Terms
 from jitmod.delivery.branch import Branch
 from jitmod.delivery.preview import Preview, Wanted, find, preview
 from jitmod.delivery.queue import Entry

@@ -69,8 +69,11 @@ class Waiting:
     def of(cls, found: Sequence[FoundPatch]) -> Waiting:
         return cls(tuple(found), frozenset(one.mark for one in found))
 
-    def pop(self) -> tuple[FoundPatch, Waiting]:
-        return self.queue[0], Waiting(self.queue[1:], self.met)
+    def pop(self) -> tuple[tuple[FoundPatch, ...], Waiting]:
+        """The next patch, with its rivals: those of other codemods that change a part of the same lines."""
+        first, *others = self.queue
+        rivals = tuple(one for one in others if _are_rivals(first.finding, one.finding))
+        return (first, *rivals), Waiting(tuple(one for one in others if one not in rivals), self.met)
 
     def refound(self, again: Sequence[FoundPatch]) -> tuple[Waiting, tuple[FoundPatch, ...]]:
         """After an edit of the file: the waiting patches as `again`, a new scan, has them, and those it has not.
@@ -93,3 +96,8 @@ class Waiting:
         queue = sorted([*kept, *fresh], key=lambda one: (one.finding.site.line, one.finding.site.column))
         gone = tuple(reversed(lost))[len(fresh) :]
         return Waiting(tuple(queue), self.met | {one.mark for one in fresh}), gone
+
+
+def _are_rivals(a: Patch, b: Patch) -> bool:
+    overlap = a.site.line <= b.site.end_line and b.site.line <= a.site.end_line
+    return a.codemod != b.codemod and overlap

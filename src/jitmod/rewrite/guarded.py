@@ -26,7 +26,7 @@ def compared(
         value = argument(function, call, name)
         if value is None:
             return None
-        if Signs(infer).is_positive(value, module):
+        if Signs(infer).holds(value, module):
             continue
         simple = (ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop, ast.Load)
         literal = number(value) is not None or value not in [*call.args, *[k.value for k in call.keywords]]

@@ -107,7 +107,8 @@ class Recording:
 @dataclass(frozen=True)
 class Recorded:
     """What current recordings of a project know, the newest first: functions by path and qualified name, the names of
-    loops by path and key (`source/loops.py`), scripts.
+    loops by path and key (`source/loops.py`), scripts; and the share of the run's time that loops took, by path, line
+    and column.
 
     Kinds are observations, not promises. Only those that are `believed` count for analysis: they are of names of the
     one loop `at` which the code will check them.
@@ -116,6 +117,7 @@ class Recorded:
     functions: Mapping[tuple[str, str], RecordedFunction] = field(default_factory=lambda: MappingProxyType({}))
     loops: Mapping[tuple[str, str], Kinds] = field(default_factory=lambda: MappingProxyType({}))
     scripts: tuple[RecordedScript, ...] = ()
+    shares: Mapping[tuple[str, int, int], float] = field(default_factory=lambda: MappingProxyType({}))
     believed: Kinds = field(default_factory=lambda: MappingProxyType({}))
     at: ast.AST | None = None
 
@@ -140,6 +142,7 @@ def current(recordings: Iterable[Recording], documents: Mapping[str, Document]) 
     found: dict[tuple[str, str], RecordedFunction] = {}
     loops: dict[tuple[str, str], Kinds] = {}
     scripts: list[RecordedScript] = []
+    shares: dict[tuple[str, int, int], float] = {}
     for recording in recordings:
         valid = {path for path, document in documents.items() if recording.is_current(document)}
         for name, function in recording.functions.items():
@@ -148,9 +151,13 @@ def current(recordings: Iterable[Recording], documents: Mapping[str, Document]) 
         for key, kinds in recording.loops.items():
             if key[0] in valid:
                 loops.setdefault(key, kinds)
+        for ran in recording.sites:
+            if ran.site.path in valid and ran.seconds > 0:  # a loop that was still running has no time yet
+                place = ran.site.path, ran.site.line, ran.site.column
+                shares.setdefault(place, ran.seconds / recording.seconds)
         if recording.script is not None and recording.script.path in valid:
             scripts.append(recording.script)
-    return Recorded(MappingProxyType(found), MappingProxyType(loops), tuple(scripts))
+    return Recorded(MappingProxyType(found), MappingProxyType(loops), tuple(scripts), MappingProxyType(shares))
 
 
 def state_folder(root: Path) -> Path:

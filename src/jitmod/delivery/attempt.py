@@ -1,0 +1,163 @@
+"""One patch and its trial: which workload tries it, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pathspec
+
+from jitmod.delivery.preview import document_diff, realised
+from jitmod.delivery.queue import FoundPatch
+from jitmod.model import Patch, Status, Variant, Verdict
+from jitmod.rewrite.edits import EditConflict
+from jitmod.source.config import GateSettings, Workload
+from jitmod.source.document import Document
+from jitmod.source.recording import Recorded
+
+
+class TrialResult(Protocol):
+    """What a trial hands back: the verdict, the documents it rests on, and the text that was judged."""
+
+    @property
+    def verdict(self) -> Verdict: ...
+    @property
+    def job(self) -> Mapping[str, Any]: ...
+    @property
+    def evidence(self) -> Mapping[str, Any]: ...
+    @property
+    def variant(self) -> Variant | None: ...
+    @property
+    def knobs(self) -> Mapping[str, int] | None: ...
+
+
+Choose = Callable[[Patch, Document, Recorded, Sequence[Workload]], Sequence[Workload]]
+"""The workloads of a patch, in the order in which they are tried: from the named ones that cover it, and others."""
+
+
+class TryPatch(Protocol):
+    """The trial, as `jitmod.trial.trial.try_patch` offers it."""
+
+    def __call__(
+        self,
+        patch: Patch,
+        document: Document,
+        *,
+        code_root: Path,
+        user_root: Path,
+        base_commit: str,
+        workload: Workload,
+        settings: GateSettings,
+        python: Path,
+        budget: float,
+        seed: int = 0,
+        require_gpu: bool = False,
+    ) -> TrialResult: ...
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How patches are tried. `budget` is the seconds that one trial may take; `with_test`: add a regression test."""
+
+    trial: TryPatch
+    user_root: Path
+    workloads: tuple[Workload, ...]
+    settings: GateSettings
+    python: Path
+    budget: float
+    require_gpu: bool = False
+    choose: Choose = lambda patch, document, recorded, named: named
+    with_test: bool = False
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A patch that was tried. `after` is the text that was judged, None where its edits do not compose."""
+
+    one: FoundPatch
+    verdict: Verdict
+    after: Document | None = None
+    diff: str = ""
+    workload: Workload | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"{self.one.finding.codemod} {self.one.shown.site.path}:{self.one.shown.site.line}"
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.verdict.status is Status.ACCEPTED
+
+
+def attempt(
+    one: FoundPatch, document: Document, recorded: Recorded, root: Path, tip: str, terms: Terms,
+    file_evidence: Callable[[TrialResult], str | None], tell: Callable[[str], None],
+) -> Attempt:  # fmt: skip
+    """Try one patch of `document` against the tip that lies at `root`; nothing is kept yet."""
+    patch = one.finding
+    named = covering(terms.workloads, patch.site.path)
+    workloads = terms.choose(patch, document, recorded, named)
+    verdict, evidence, workload = _no_workload(terms.workloads, patch), {}, None
+    edits = patch.variants[0].realise({})
+    if workloads:
+        tell(f"{patch.codemod} {one.shown.site.path}:{one.shown.site.line}: trying")
+        workload, result = _run(patch, document, workloads, root, tip, terms)
+        verdict = replace(result.verdict, evidence_digest=file_evidence(result))
+        note = result.job.get("workload", {}).get("note")  # of a workload that nobody wrote
+        if note:
+            verdict = replace(verdict, why=f"{verdict.why} ({note})")
+        evidence = dict(result.evidence)
+        if result.variant is not None:
+            edits = result.variant.realise(result.knobs or {})
+    try:
+        after = realised(document, edits)
+    except EditConflict as conflict:
+        return Attempt(one, Verdict(Status.CRASHED, str(conflict)))
+    return Attempt(one, verdict, after, document_diff(document, after), workload, evidence)
+
+
+def _run(
+    patch: Patch, document: Document, workloads: Sequence[Workload], root: Path, tip: str, terms: Terms
+) -> tuple[Workload, TrialResult]:
+    """The trial of the first workload that has something to say about the patch."""
+    results = []
+    for workload in workloads:
+        result = terms.trial(
+            patch,
+            document,
+            code_root=root,
+            user_root=terms.user_root,
+            base_commit=tip,
+            workload=workload,
+            settings=terms.settings,
+            python=terms.python,
+            budget=terms.budget,
+            require_gpu=terms.require_gpu,
+        )
+        if result.verdict.status is not Status.UNPROVEN:
+            return workload, result
+        results.append((workload, result))
+    return next((tried for tried in results if _reached(tried[1])), results[0])
+
+
+def _reached(result: TrialResult) -> bool:
+    """Whether the workload ran the place at all: then what it says is worth more than that another one does not."""
+    return bool(result.evidence.get("explore", {}).get("baseline_execution", {}).get("entered"))
+
+
+def covering(workloads: Iterable[Workload], path: str) -> list[Workload]:
+    """The workloads that run the file at `path`: those whose `covers` match it, and those that do not say."""
+    return [w for w in workloads if not w.covers or pathspec.GitIgnoreSpec.from_lines(w.covers).match_file(path)]
+
+
+def _no_workload(workloads: Sequence[Workload], patch: Patch) -> Verdict:
+    todo = (
+        "pass --workload FILE.py:function or add a [[tool.jitmod.workloads]] table with `run` to pyproject.toml; "
+        "or record a program that runs it: jitmod record -- COMMAND"
+    )
+    if workloads:
+        todo = f"none of the {len(workloads)} configured ones covers {patch.site.path}: widen `covers`, or {todo}"
+    return Verdict(Status.UNPROVEN, f"no workload ({todo})")
