@@ -2,9 +2,11 @@
 
 What it does
     Finds calls of `eqx.filter_jit` functions that pass a Python number which is new at every call (a loop index, a
-    counter, a schedule, a value read back), and wraps it in `jnp.asarray(...)`. Takes a varying number out of
-    `static_argnums` and `static_argnames` of `jax.jit` where the function does not need it as a Python value. Tells
-    which arguments make a compiled function compile again where no edit can help: growing shapes, a hashed `self`.
+    counter, a schedule, a value read back), alone or inside of a tuple, dict or Module that is made for the call, and
+    wraps it in `jnp.asarray(...)`. Takes a varying number out of `static_argnums` and `static_argnames` of `jax.jit`
+    where the function does not need it as a Python value. Starts a loop's state from float32 where its first round
+    would compile for a Python float. Tells which arguments make a compiled function compile again where no edit can
+    help: growing shapes, new lengths, a hashed `self`.
 
 Why it is slow
     `eqx.filter_jit` holds everything static that is no array, and `jax.jit` what it is told to: each new value is a new
@@ -12,7 +14,8 @@ Why it is slow
 
 When it refuses
     When the function, or one that it calls, needs the number as a Python value (a shape, a slice, a branch, a key, a
-    text), when it computes with it on the host where float32 would show, and when it cannot be told what happens to it.
+    text), when it computes with it on the host where float32 would show, when it hands back what holds the number, and
+    when it cannot be told what happens to it.
     Plain `jax.jit` arguments are traced already and left alone, and so are flags, strings and None.
 
 Safety
@@ -40,9 +43,9 @@ from jitmod.analysis.inner import Inner, InnerReads, Step, inner_values
 from jitmod.analysis.jits import Contexts, analyses, jitted_target
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.numeric import FLOATS, Numeric
+from jitmod.analysis.recompiles import recompiling
 from jitmod.analysis.retraced import lasting
 from jitmod.analysis.scalars import Need, Scalars
-from jitmod.analysis.shapes import growing, ragged, recorded_lengths
 from jitmod.analysis.statics import StaticOptions, hashed_self, static_options
 from jitmod.analysis.values import UNKNOWN, Array, Device, Kind, Number
 from jitmod.analysis.varying import Varying
@@ -137,26 +140,16 @@ def run(x: jax.Array):
             return
         symbol = around.name if around is not None else "<module>"
         site = module.document.site(call, symbol)
-        values = [a for a in (*call.args, *[k.value for k in call.keywords]) if not isinstance(a, ast.Starred)]
-        for value in values:
-            why = growing(value, module, infer)
-            if why is not None:
-                what = f"`{ast.unparse(call.func)}` is compiled anew at every call, because {why}"
-                todo = "pad to a few sizes, with a mask, or pass one array of a fixed size"
-                yield Refusal(self.id, site, "growing-shape", f"{what}; {todo} (line {call.lineno})")
-                return
-        lengths = next((w for v in values if (w := ragged(v, module, infer)) is not None), None)
-        if lengths is None and infer.call_sites(function)[:1] == [(module, call)]:
-            lengths = recorded_lengths(function, infer)
-        if lengths is not None:
-            what = f"`{ast.unparse(call.func)}` compiles again for every new length, because {lengths}"
-            todo = "only a length that came before finds its compilation: pad to a few lengths, with a mask"
-            yield Refusal(self.id, site, "ragged-items", f"{what}; {todo} (line {call.lineno})")
+        known = list(recompiling(call, function, jit, module, infer))
+        yield from (Refusal(self.id, site, reason, what) for reason, what in known)
+        if any(reason != "ragged-items" for reason, _ in known):
+            return
         if jit == "jax.jit":
             yield from self._first_round(call, function, _Place(module, effects, symbol))
             return
         if jit != "equinox.filter_jit":
             return
+        values = [a for a in (*call.args, *[k.value for k in call.keywords]) if not isinstance(a, ast.Starred)]
         parts = [(v, Inner(v, ())) for v in values]
         parts += [(v, inner) for v in values for inner in inner_values(v, module, infer)]
         numbers = [(v, inner) for v, inner in parts if Numeric(infer).holds(inner.value, module)]

@@ -396,6 +396,37 @@ REFUSED = {
         """,
         "rebound-global",
     ),
+    "a manager that nobody knows": (
+        """
+        def f(net: eqx.nn.MLP, x: jax.Array, guarded):
+            h = x
+            for _ in range(3):
+                with guarded():
+                    h = jnp.tanh(h)
+                    h = net(h)
+                print(h)
+        """,
+        "exception-order",
+    ),
+    "a manager of the project that suppresses": (
+        """
+        import contextlib
+
+        @contextlib.contextmanager
+        def quiet():
+            with contextlib.suppress(TypeError):
+                yield
+
+        def f(net: eqx.nn.MLP, x: jax.Array):
+            h = x
+            for _ in range(3):
+                with quiet():
+                    h = jnp.tanh(h)
+                    h = net(h)
+                print(h)
+        """,
+        "exception-order",
+    ),
     "an index that shapes": (
         """
         def f(net: eqx.nn.MLP, x: jax.Array):
@@ -532,6 +563,24 @@ def recorded(share: float, entries: int) -> list[str]:
     project = Project.of({"main.py": document}).with_recorded(known)
     found = scan([Jitify()], project, ["main.py"]).findings
     return [f"{f.site.symbol}: {f.reason if isinstance(f, Refusal) else 'patch'}" for f in found]
+
+
+def test_a_tuple_gives_what_it_computes_to_the_block_before() -> None:
+    text = program("""
+        def pairs(net: eqx.nn.MLP, xs: list[jax.Array]):
+            out = []
+            for x in xs:
+                y = net(x)
+                out.append((y, jnp.sum(y * y)))
+                print(len(out))
+            return out
+
+        def workload(rep: int):
+            return pairs(eqx.nn.MLP(3, 2, 8, 2, key=jax.random.key(0)), [jnp.arange(3.0) + rep, jnp.ones(3)])
+        """)
+    after = rewritten(Jitify(), text)
+    assert "    return y, sum_value\n" in after and "out.append((y, sum_value))" in after
+    assert_equivalent(text, after)
 
 
 def test_a_recording_tells_what_is_hot() -> None:

@@ -231,3 +231,28 @@ def test_a_module_that_does_more_with_its_fields_is_left_alone() -> None:
                      ("    t: float\n", "    t: float\n\n    def __check_init__(self):\n        assert self.t < 9\n"),
                      ("class Held(", "@functools.total_ordering\nclass Held(")):  # fmt: skip
         assert reasons(TraceScalars(), program(PARTS.replace(old, new, 1) + body)) == []
+
+
+STATE = """
+@eqx.filter_jit
+def step(state, gain):
+    x, t = state
+    return x * t * gain, t + 1
+
+
+def run(x: jax.Array):
+    state = (x, 0)
+    for _ in range(9):
+        state = step(state, 2)
+    return state
+"""
+
+
+def test_a_number_in_the_state_of_a_loop_is_reported() -> None:
+    (finding,) = findings(TraceScalars(), program(STATE))
+    assert isinstance(finding, Refusal)
+    assert finding.reason == "scalar-needed-as-python"
+    assert "`state[1]` (it starts as `0`, and `step` returns `t + 1`)" in finding.message
+    assert "start from `jnp.asarray(...)`" in finding.message
+    assert findings(TraceScalars(), program(STATE.replace("(x, 0)", "(x, jnp.asarray(0))"))) == ()
+    assert findings(TraceScalars(), program(STATE.replace("gain, t + 1", "gain, t"))) == ()

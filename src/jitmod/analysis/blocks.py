@@ -104,10 +104,11 @@ class Blocks:
         """The block of a finished run; a host statement behind it may give its pure parts to it, or have its own."""
         heavy = [h for s in run for h in self.code.heavy_calls(s)]
         inside = [h for t in tails for h in self.code.heavy_calls(t)]
-        joined = tails if statement is not None and _may_move_up(statement, tails) else []
+        apart = [part for tail in tails for part in self._apart(tail)]
+        joined = apart if statement is not None and _may_move_up(statement, apart) else []
         if heavy:
             yield Block(self.module, function, tuple(run), tuple(joined), heavy[0])
-            tails = [t for t in tails if t not in joined]
+            tails = [] if joined else tails
             inside = [h for t in tails for h in self.code.heavy_calls(t)]
         for tail in tails:
             found = self.code.heavy_calls(tail)
@@ -119,6 +120,13 @@ class Blocks:
                 if call not in taken and not self._is_searched(call):
                     yield Blocked(function, call, self._why(call, statement, function))
                     break
+
+    def _apart(self, tail: ast.expr) -> list[ast.expr]:
+        """What a tuple computes, item by item; names in it need not be handed through a compiled function."""
+        if not isinstance(tail, ast.Tuple):
+            return [tail]
+        computing = [e for e in tail.elts if not isinstance(e, ast.Name) and self.code.is_device_work(e)]
+        return [part for e in computing for part in self._apart(e)]
 
     def _is_searched(self, call: ast.Call) -> bool:
         """Whether the site is inside of what is called: a function of the project with host work of its own."""
@@ -173,7 +181,7 @@ def _may_move_up(statement: ast.stmt, tails: Several[ast.expr]) -> bool:
         if isinstance(node, ast.Call) and not moved and _called(node) not in quiet:
             return False
     simple = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.Return)
-    return simple and not any(isinstance(t, ast.Tuple) for t in tails)
+    return simple
 
 
 def _called(call: ast.Call) -> str:

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.reaching import reaching, reads_of_binding, reads_of_parameter
 from jitmod.analysis.values import UNKNOWN, Array, ClassRef, Device, Instance, Routine
@@ -14,6 +13,7 @@ from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument, is_property, is_static
 
 _OWN_WAYS = ("__init__", "__post_init__", "__check_init__", "__getattr__", "__getattribute__")
+_PLAIN_BASES = frozenset({"equinox.Module", "typing.Generic", "abc.ABC"})
 Read = tuple[ast.expr, SourceModule]
 
 
@@ -91,6 +91,9 @@ def _is_plain(cls: Class, infer: Inference) -> bool:
         return False
     if any(infer.classes.method(cls, name) is not None for name in _OWN_WAYS):
         return False
+    above = {base for c in infer.classes.lineage(cls) for base in infer.classes.bases(c) if isinstance(base, str)}
+    if not above <= _PLAIN_BASES:
+        return False
     bodies = [s for c in infer.classes.lineage(cls) for s in c.node.body]
     return not any(isinstance(s, ast.AnnAssign) and isinstance(s.value, ast.Call) for s in bodies)  # `eqx.field(...)`
 
@@ -152,9 +155,7 @@ class InnerReads:
                 return self._all((r, path, function) for r in reads_of_binding(name, parent, function))
             case ast.Call(func=func) if func is expr and step.how == "field":
                 return self._of_method(expr, "__call__", path, module, parent)
-            case ast.Call(args=[first]) if (
-                first is expr and self.inference.dotted(parent.func, module) in library.VMAPS
-            ):
+            case ast.Call(args=[first]) if first is expr and self.inference.dotted(parent.func, module) == "jax.vmap":
                 return self._of_method(expr, "__call__", path, module, _call_of(parent, module))
             case ast.Call() | ast.keyword():
                 return self._of_argument(expr, parent, path, module)
