@@ -215,7 +215,8 @@ def run(x: jax.Array):
             compose(document, variant.edits)
         except EditConflict as conflict:
             return Refusal(self.id, site, "unparsable", f"the text cannot be edited safely: {conflict}")
-        return Patch(self.id, site, message, (variant,), (_GUARDED,) if guard else ())
+        assumptions = (_GUARDED,) if guard else ()
+        return Patch(self.id, site, message, (variant,), assumptions, needs_fresh_values=True)
 
     def _needed(self, site, function: Function, value: ast.expr, need: Need, causes: str) -> Refusal:  # type: ignore[no-untyped-def]
         what = f"`{function.name}` compiles again for every new {causes}, but `{ast.unparse(value)}` must stay a number"
@@ -296,7 +297,7 @@ def run(x: jax.Array):
         elif leaving:
             message = f"`{function.name}` compiles again for every new {', '.join(causes)}; traced, it compiles once"
             variant = Variant("traced", tuple(without_static(options, leaving)))
-            yield Patch(self.id, site, message, (variant,))
+            yield Patch(self.id, site, message, (variant,), needs_fresh_values=True)
 
     def _traced(
         self, function: Function, sites: Sequence[tuple[SourceModule, ast.Call]], static: object, effects: Effects

@@ -79,7 +79,10 @@ class Applicability(StrEnum):
 
 @dataclass(frozen=True)
 class Patch:
-    """A rewrite of one site. Its first variant is the one that an untried diff shows."""
+    """A rewrite of one site. Its first variant is the one that an untried diff shows.
+
+    `needs_fresh_values`: neither its gain nor its harm shows in calls that pass the same values again.
+    """
 
     codemod: str
     site: Site
@@ -87,6 +90,7 @@ class Patch:
     variants: tuple[Variant, ...]
     assumptions: tuple[Assumption, ...] = ()
     new_functions: tuple[str, ...] = ()
+    needs_fresh_values: bool = False
 
     @property
     def applicability(self) -> Applicability:

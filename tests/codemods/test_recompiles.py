@@ -8,7 +8,7 @@ import pytest
 from harness import HEAD, assert_equivalent, findings, program, reasons, rewritten
 from jitmod.codemods.trace_scalars import TraceScalars
 
-from jitmod.model import Refusal
+from jitmod.model import Patch, Refusal
 from jitmod.rewrite.codemod import scan
 from jitmod.source.document import Document
 from jitmod.source.project import Project
@@ -42,6 +42,8 @@ def run(n):
 
 def test_the_first_round_compiles_for_what_all_others_pass() -> None:
     before = program(STEP + "def workload(rep: int):\n    return run(3), run(1)\n")
+    (found,) = findings(TraceScalars(), before)
+    assert isinstance(found, Patch) and not found.needs_fresh_values, "one call shows it"
     after = rewritten(TraceScalars(), before)
     assert "t, e = np.float32(0.0), np.float32(0.5)\n" in after
     expected, got = assert_equivalent(before, after)
@@ -199,6 +201,7 @@ def workload(rep: int):
     return outs
 """
     before = program(PARTS + body)
+    assert all(isinstance(f, Patch) and f.needs_fresh_values for f in findings(TraceScalars(), before))
     after = rewritten(TraceScalars(), before)
     assert after.count("jnp.asarray(") == 4
     assert "Held(t=jnp.asarray(-t), x=X)" in after and "net, jnp.asarray(0.9 * t))" in after

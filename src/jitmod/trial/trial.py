@@ -20,7 +20,6 @@ from jitmod.trial.process import run_child
 
 _EXPLORE_SHARE = 0.6
 _JUDGES = 2
-_SHOWN_BY_FRESH_VALUES = {"trace-scalars"}  # codemods whose gain, and whose harm, a repeated call does not show
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def try_patch(
     job = make_job(
         candidates, baseline={}, base_commit=base_commit, workload=workload, settings=settings, seed=seed,
         budget=budget, require_gpu=require_gpu, site=site, new_functions=patch.new_functions,
-        fingerprint=fingerprint(patch, lines), needs_fresh_values=patch.codemod in _SHOWN_BY_FRESH_VALUES,
+        fingerprint=fingerprint(patch, lines), needs_fresh_values=patch.needs_fresh_values,
     )  # fmt: skip
     evidence = gather(job, code_root=code_root, user_root=user_root, python=python)
     chosen = candidates[evidence["explore"].get("chosen", 0)]
