@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import jax.numpy as jnp
 import pytest
 
 from jitmod.model import Status
 from jitmod.source.config import Workload
-from jitmod.trial.child.targets import data_names
+from jitmod.trial import gate
+from jitmod.trial.child.targets import data_names, scratch_names
 
 from .conftest import LAYERS, LOOP, MAPPED, NET, Try, write
 from .planted.bench import Trials, trials
@@ -139,6 +142,34 @@ def test_script_that_came_with_the_change_runs_in_both_arms(trials: Trials) -> N
     assert "output['last']" in verdict.why
 
 
+LOOSE = """\
+import jax
+import jax.numpy as jnp
+
+scale = 2.0
+xs = jax.random.normal(jax.random.key(0), (6, 4))
+out = []
+for x in xs:
+    out.append(jnp.tanh(x) * scale)
+total = jnp.sum(jnp.stack(out))
+"""
+FOLDED = LOOSE.replace("out = []\nfor x in xs:\n    out.append(jnp.tanh(x) * scale)\n", "out = {}\n")
+
+
+def test_script_whose_own_statements_changed_is_tried_on_other_values(trials: Trials) -> None:
+    trials.write({"work.py": LOOSE})
+    space: dict[str, Any] = {}
+    exec(LOOSE, space)
+    constant = f"list(jnp.array({jnp.stack(space['out']).tolist()}))"
+    job, found = trials.explore({"work.py": FOLDED.format(constant)}, run="work.py", setup=None)
+    verdict = gate.screen(job, found)
+    assert found["parity"]["scaled_script"] == "differs"
+    assert verdict is not None and (verdict.status, verdict.test) == (Status.REJECTED, "values"), verdict
+    assert "with the script's values scaled" in verdict.why
+    job, found = trials.explore({"work.py": FOLDED.format("list(jnp.tanh(xs) * scale)")}, run="work.py", setup=None)
+    assert gate.screen(job, found) is None and found["parity"]["scaled_script"] == "agrees"
+
+
 def test_assertions_are_how_a_test_sees(tested: Path, try_text: Try) -> None:
     checks = "from app.net import score\n\n\ndef test_it(rows, w=None):\n    assert abs(float(score(rows[0][:, None] * "
     checks += "rows[1], rows)[1])) < {bound}\n"
@@ -155,3 +186,10 @@ def test_names_that_a_script_binds() -> None:
     text += "def f():\n    inner = 1\nclass C:\n    member = 1\nif (n := 2):\n    __all__ = []\n"
     assert data_names(text) == ("i", "n", "w", "x", "y", "z")
     assert data_names("x = (") == ()
+
+
+def test_names_of_loops_that_a_change_does_without() -> None:
+    text = "n = 0\nfor i, x in xs:\n    y = x\n    n = y\n    z = y\nwhile n:\n    for k in z: pass\n"
+    assert scratch_names(text, ["n = z"]) == {"i", "x", "y", "k"}
+    assert scratch_names(text, ["n = z", "x + k"]) == {"i", "y"}
+    assert scratch_names(text, ["("]) == set()

@@ -122,6 +122,15 @@ class Bench:
 
         return self.load(self.baseline, move, sabotage.injected(sabotage.nudged))
 
+    def load_scaled_script(self, overlay: Overlay, other: Overlay) -> Program:
+        """An arm's script with the values that it binds as the other arm's script does scaled."""
+        script, lines = targets.program_file(self.job["workload"]["run"]), self._changes(other, overlay)
+
+        def move(path: str, tree: ast.Module) -> ast.Module:
+            return sabotage.spoil_bound(tree, lines.get(path, ())) if path == script else tree
+
+        return self.load(overlay, move, sabotage.injected(sabotage.scaled))
+
     def load_sabotaged(self, number: int, spoil: Callable[[Any], Any]) -> Program:
         """Candidate `number` with the results of its new code, or of its changed functions, passed through `spoil`."""
         names, pairs = self.job["new_functions"], self._pairs(number)
@@ -167,7 +176,11 @@ class Bench:
 
     def _script_names(self) -> tuple[str, ...]:
         """What the baseline's script binds: both arms show that, and a candidate's new names are its own business."""
-        return targets.data_names(self._tree(self.baseline).source(self.job["workload"]["run"]))
+        script = self.job["workload"]["run"]
+        text = self._tree(self.baseline).source(script)
+        others = [self._tree(self.candidate(n)).source(script) for n in range(len(self.job["candidates"]))]
+        scratch = targets.scratch_names(text, others)
+        return tuple(name for name in targets.data_names(text) if name not in scratch)
 
     def _tree(self, overlay: Overlay) -> Tree:
         return Tree(self.place.code_root, self.place.user_root, overlay)

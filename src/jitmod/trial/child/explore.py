@@ -15,6 +15,7 @@ from .hosts import Arm, Host
 from .memory import is_memory
 from .parity import Judged, Reference, new_warning, slack
 from .program import REFUSED, Observation, WorkloadError, describe
+from .scripts import compare_scaled
 from .served import BASELINE, Opening, Seen
 from .tuning import tune
 
@@ -157,6 +158,9 @@ def _check(host: Host, channel: Channel, reference: Reference, chosen: int, dead
         longest = _SITE_SECONDS + _SITE_CALLS * reference.first[0].seconds
         until = time.monotonic() + min(longest, _SITE_SHARE * (deadline - time.monotonic()))
         parity |= _at_the_site(host, channel, chosen, reference.reps, until)
+    if parity["failure"] is None and not parity["site"].get("compared") and not parity["calibrated"]:
+        channel.stage("both arms: a script with other values")
+        parity |= compare_scaled(host, reference, chosen, allowed)
     channel.put("parity", parity)
     if parity["failure"] is None and ran:
         _sabotage(host, channel, reference, chosen, allowed)

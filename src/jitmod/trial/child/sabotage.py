@@ -71,7 +71,8 @@ def renewed(value: Any) -> Any:
             return x
         if not jnp.issubdtype(x.dtype, jnp.inexact):
             return x.copy()
-        return (x * (1 + units * float(jnp.finfo(x.dtype).eps))).astype(x.dtype)  # type: ignore[no-untyped-call]
+        unit = float(jnp.finfo(x.dtype).eps)  # type: ignore[no-untyped-call]
+        return (x * (1 + units * unit)).astype(x.dtype)
 
     return _mapped(leaf, value)
 
@@ -92,7 +93,7 @@ def spoil_functions(tree: ast.Module, names: Iterable[str]) -> ast.Module:
     for _, function in functions(tree, names):
         for statement in _own_statements(function):
             if isinstance(statement, ast.Return):
-                _spoil(statement)
+                spoil(statement)
     return tree
 
 
@@ -101,7 +102,18 @@ def spoil_lines(tree: ast.Module, lines: Iterable[int]) -> ast.Module:
     for statement in changed_statements(tree, lines):
         simple = [statement] if not hasattr(statement, "body") else list(_own_statements(statement))
         for inner in simple:
-            _spoil(inner)
+            spoil(inner)
+    return tree
+
+
+def spoil_bound(tree: ast.Module, changed: Iterable[int]) -> ast.Module:
+    """Spoil what the statements of a script bind, but for those on `changed` lines."""
+    lines = frozenset(changed)
+    blocks = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.If))]
+    for statement in [statement for block in blocks for statement in block]:
+        own = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and not lines & set(own):
+            spoil(statement)
     return tree
 
 
@@ -112,7 +124,7 @@ def spoil_whole(tree: ast.Module, names: Iterable[str] | None = None) -> ast.Mod
         for node in ast.walk(top):
             if isinstance(node, ast.FunctionDef):
                 for statement in _own_statements(node):
-                    _spoil(statement)
+                    spoil(statement)
     return tree
 
 
@@ -125,7 +137,8 @@ def _own_statements(node: ast.AST) -> Iterable[ast.stmt]:
         yield from _own_statements(child)
 
 
-def _spoil(statement: ast.stmt) -> None:
+def spoil(statement: ast.stmt) -> None:
+    """What the statement returns, assigns or hands on."""
     match statement:
         case ast.Return(value=ast.expr() as value) | ast.Assign(value=value) | ast.AugAssign(value=value):
             statement.value = _call(value)

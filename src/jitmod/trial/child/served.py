@@ -112,6 +112,10 @@ class Served:
             case "shadowed candidate":
                 program, self._shadow = bench.load_shadowed_candidate(number, time.monotonic() + opening.seconds)
                 return program
+            case "scaled baseline":
+                return bench.load_scaled_script(bench.baseline, bench.candidate(number))
+            case "scaled candidate":
+                return bench.load_scaled_script(bench.candidate(number), bench.baseline)
             case "rounded baseline":
                 return bench.load_rounded_baseline(number)
             case "sabotaged candidate":

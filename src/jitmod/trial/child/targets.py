@@ -6,7 +6,7 @@ import ast
 import os
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import tests
@@ -37,6 +37,10 @@ def program_file(target: str) -> str | None:
     return file + suffix if not rest or rest.startswith("::") else None
 
 
+def is_script(target: str) -> bool:
+    return target.endswith(".py")
+
+
 def is_test(target: str) -> bool:
     return ".py::" in target
 
@@ -58,6 +62,25 @@ def data_names(text: str | bytes | None) -> tuple[str, ...]:
 
     visit(tree)
     return tuple(sorted(name for name in found if not name.startswith("__")))
+
+
+def scratch_names(text: str | bytes | None, others: Iterable[str | bytes | None]) -> frozenset[str]:
+    """What a script binds nowhere but in its loops, and none of its other versions so much as mentions."""
+    try:
+        tree, *versions = [ast.parse(one or "") for one in (text, *others)]
+    except (SyntaxError, ValueError):
+        return frozenset()
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
+    inside = {node for loop in loops for part in (loop.body, getattr(loop, "target", None)) for node in _walked(part)}
+    stored = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    outside = {node.id for node in stored if node not in inside}
+    mentioned = {node.id for one in versions for node in ast.walk(one) if isinstance(node, ast.Name)}
+    return frozenset(node.id for node in stored if node in inside) - outside - mentioned
+
+
+def _walked(part: list[ast.stmt] | ast.expr | None) -> Iterator[ast.AST]:
+    for node in part if isinstance(part, list) else [part] if part is not None else []:
+        yield from ast.walk(node)
 
 
 def instrumented(target: str, transform: Transform | None) -> Transform | None:
