@@ -31,6 +31,9 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+HANDLE = np.nditer(np.zeros(1))  # nothing tells what such an object holds
 
 
 def scores(x, rep):
@@ -62,6 +65,9 @@ WRONG = {
         WITH_REP, MAPPED.replace("* rep", "* min(rep, 99)"), Status.REJECTED, "values at output"),
     "another function, which does not run": (
         WITHOUT, MAPPED.replace("x + 1.0", "x + 2.0"), Status.UNPROVEN, "never runs items.py:other"),
+    "a global that nothing can look into": (
+        WITHOUT, MAPPED.replace("    return jnp.tanh", "    HANDLE.reset()\n    return jnp.tanh"),
+        Status.UNPROVEN, "cannot compare items.HANDLE"),
     "results kept by value": (
         WITHOUT, ITEMS.replace("def scores(x, rep):\n", "_MEMO = {}\n\n\ndef scores(x, rep):\n    if rep in _MEMO:\n"
                                "        return _MEMO[rep]\n").replace(

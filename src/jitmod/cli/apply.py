@@ -237,7 +237,8 @@ def _with_recording(session: Session, command: Command, talk: Talk) -> Session:
     if done.interrupted:
         raise KeyboardInterrupt
     if done.recording is None:
-        raise UsageError(f"no function of the project ran under {command.label} (exit status {done.status})")
+        why = "its workers are not recorded; pytest -n 0 has none"
+        raise UsageError(f"no function of the project ran in {command.label} itself, exit status {done.status} ({why})")
     if done.status != 0 and not done.stopped:
         talk.say(f"{command.label} ended with exit status {done.status}; what it did before is used")
     recordings = (done.recording, *session.request.recordings)
