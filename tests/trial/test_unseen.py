@@ -20,6 +20,8 @@ from jitmod.model import Status
 from jitmod.trial.child import guard, module_state, reached, sabotage, workers
 from jitmod.trial.child.finder import Tree
 from jitmod.trial.child.patches import Patches
+from jitmod.trial.child.program import Observation
+from jitmod.trial.child.snapshot import snapshot
 
 from .conftest import NET, Try
 from .planted.bench import Trials, trials
@@ -65,6 +67,9 @@ WRONG = {
         WITH_REP, MAPPED.replace("* rep", "* min(rep, 99)"), Status.REJECTED, "values at output"),
     "another function, which does not run": (
         WITHOUT, MAPPED.replace("x + 1.0", "x + 2.0"), Status.UNPROVEN, "never runs items.py:other"),
+    "something of the process left changed": (
+        WITHOUT, MAPPED.replace("    return jnp.tanh", "    np.seterr(all='ignore')\n    return jnp.tanh"),
+        Status.REJECTED, "effects at np.geterr()"),
     "a global that nothing can look into": (
         WITHOUT, MAPPED.replace("    return jnp.tanh", "    HANDLE.reset()\n    return jnp.tanh"),
         Status.UNPROVEN, "cannot compare items.HANDLE"),
@@ -133,6 +138,14 @@ def k(): pass
 """
 AFTER = BEFORE.replace("def f", "@jit\ndef f").replace("'a'", "'b'").replace("return 1", "return y.z").replace(
     "def k(): pass", "def k():\n    'c'\n    pass\n\ndef new(): pass")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "is_renewable"),
+    [((), False), ((3, "a"), False), ((jnp.arange(3),), False), ((np.ones(2),), True), (({"w": jnp.ones(1)},), True)],
+)
+def test_arguments_that_can_be_given_other_values(given: Any, is_renewable: bool) -> None:
+    assert Observation(arguments=snapshot(given, "arguments")).is_renewable is is_renewable
 
 
 def test_changed_functions_by_what_they_do() -> None:

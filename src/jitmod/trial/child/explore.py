@@ -168,7 +168,7 @@ def _check(host: Host, channel: Channel, reference: Reference, chosen: int, dead
 
 def _kept(reference: Reference, observed: Sequence[Observation]) -> list[str]:
     """Where the candidate keeps results from call to call, and the baseline does not, if no call brings new values."""
-    if observed[0].takes_arguments or reference.reps != _REPS:
+    if observed[0].is_renewable or reference.reps != _REPS:
         return []
     known = reference.first[0].known.union(*(call.cached for call in reference.first))
     return sorted({name for call in observed for name in (*call.globals, *call.cached)} - known)

@@ -55,6 +55,7 @@ class Reference:
         errors = {**output.errors, **arguments.errors, **earlier.errors}
         for found in (
             module_state.difference(expected.globals, got.globals, expected.known, self.factor, slack),
+            module_state.difference(expected.process, got.process, got.process, self.factor),
             _lines_failure("text", (expected.lines, again.lines, got.lines), self.factor, slack),
             _files_failure(expected, again, got, self.factor, slack),
         ):

@@ -39,8 +39,8 @@ class Observation:
     """What one call gave: its output, its arguments afterwards, what it showed, wrote and changed; or its exception.
 
     `earlier` is the output of the call before, if that looks otherwise by now: its buffers are used again. `globals`
-    are the module globals that it changed, `known` the names of all there were; `cached` are
-    functions that keep results. `rep` is the number of the call.
+    are the module globals that it changed, `known` the names of all there were, `process` is what else it changed for
+    those that come later; `cached` are functions that keep results. `rep` is the number of the call.
     """
 
     output: list[Entry] = field(default_factory=list)
@@ -57,10 +57,13 @@ class Observation:
     seconds: float = 0.0
     rep: int = 0
     cached: frozenset[str] = frozenset()
+    process: dict[str, list[Entry]] = field(default_factory=dict)
 
     @property
-    def takes_arguments(self) -> bool:
-        return len(self.arguments) > 1
+    def is_renewable(self) -> bool:
+        """Can its arguments be given other values?"""
+        arrays = (entry for entry in self.arguments if entry.kind in {"jax array", "numpy array"})
+        return any(entry.dtype.startswith(("float", "bfloat", "complex")) for entry in arrays)
 
 
 class Program:
@@ -106,16 +109,19 @@ class Program:
         try:
             with self.world, shown(self._routers, self.world.tree) as seen, files.written(self.world.folder) as written:
                 self._seed_generators(rep)
+                found = state.facts(self.world.folder)
                 start = time.perf_counter()
                 output = self.call(arguments, rep)
                 seconds = time.perf_counter() - start
                 jax.effects_barrier()  # type: ignore[no-untyped-call]
+                left = state.facts(self.world.folder)
             with self.world:
                 noted = snapshot(output)
                 earlier = self._earlier(output, noted)
                 after = snapshot(arguments, "arguments")
                 metric = float(self._metric(output)) if self._metric is not None else None
             changed = module_state.changed(known, self.world.modules)
+            process = {name: snapshot(left[name], name) for name in found if left[name] != found[name]}
         except (Exception, SystemExit) as error:
             return Observation(error=_refused() or describe(error))
         refused = _refused()
@@ -124,7 +130,7 @@ class Program:
         return Observation(
             noted, after, seen.lines, frozenset(seen.library_warnings), not _identical(before, after), metric,
             earlier=earlier, globals=changed, known=frozenset(known), files=written, seconds=seconds, rep=rep,
-            cached=module_state.cached(self.world.modules),
+            cached=module_state.cached(self.world.modules), process=process,
         )  # fmt: skip
 
     def _earlier(self, output: Any, noted: list[Entry]) -> list[Entry]:

@@ -82,12 +82,17 @@ class Arm:
         return Sample(seconds / batch, faults, batch + ahead, ran, dict(log.compiled))
 
     def novelty(self) -> dict[str, float] | None:
-        """Seconds of a call with values that it has had before, and of one with others; None without arguments.
+        """Seconds of a call with values that it has had before, and of one with others.
 
-        The others are moved by rounding: as good as the first ones, and unknown.
+        The others are moved by rounding: as good as the first ones, and unknown. None without arguments, and where the
+        workload does not take such ones.
         """
-        if not self.program.arguments(0):
+        try:
+            return self._novelty() if self.program.arguments(0) else None
+        except Exception:
             return None
+
+    def _novelty(self) -> dict[str, float]:
         seconds: dict[str, list[float]] = {"known": [], "new": []}
         for _ in range(_NOVEL_SLOW if self.seconds > _SLOW else _NOVEL):
             for name, taken in seconds.items():

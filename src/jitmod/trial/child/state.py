@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import sys
 import warnings
 from dataclasses import dataclass
@@ -106,6 +107,20 @@ class ProcessState:
         logging.root.manager.disable = self.log_below
         if sys.getrecursionlimit() != self.recursion:
             sys.setrecursionlimit(self.recursion)
+
+
+def facts(folder: str) -> dict[str, Any]:
+    """What of the process a call may change for everything that comes after it, by name. `folder` is where it began."""
+    levels = {f"level of the logger {name or 'root'}": (x.level, x.disabled) for name, x in _loggers()}
+    try:
+        here = os.path.relpath(os.getcwd(), folder)
+    except OSError:
+        here = "gone"
+    return levels | {
+        "current folder": here, "logging.disable": logging.root.manager.disable, "np.geterr()": dict(np.geterr()),
+        "np.get_printoptions()": {name: repr(value) for name, value in np.get_printoptions().items()},
+        "recursion limit": sys.getrecursionlimit(), "SIGINT": repr(signal.getsignal(signal.SIGINT)),
+    }  # fmt: skip
 
 
 def _loggers() -> list[tuple[str, logging.Logger]]:
