@@ -125,12 +125,13 @@ def test_crash_of_one_of_two_processes_is_a_verdict(name: str, project: Path, tr
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
-def test_no_process_of_a_pair_stays(project: Path, try_text: Try) -> None:
+def test_no_process_of_a_pair_stays(project: Path, try_text: Try, tmp_path_factory: pytest.TempPathFactory) -> None:
+    note = tmp_path_factory.mktemp("notes") / "pid"
     write(project, {"app/layers.py": ONCE + (project / "app/layers.py").read_text()})
-    hanging = f"import os, time\nopen({str(project / 'pid')!r}, 'a').write(f'{{os.getpid()}} ')\ntime.sleep(600)\n"
-    verdict = try_text(hanging + NET, budget=30.0).verdict
+    hanging = f"import os, time\nopen({str(note)!r}, 'a').write(f'{{os.getpid()}} ')\ntime.sleep(600)\n"
+    verdict = try_text(hanging + NET, budget=120.0).verdict
     assert verdict.status is Status.CRASHED and "did not finish" in verdict.why, verdict.why
-    for process in (project / "pid").read_text().split():
+    for process in note.read_text().split():
         status = Path(f"/proc/{process}/stat")
         assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
 
