@@ -103,7 +103,7 @@ def try_text(project: Path) -> Try:
     def attempt(
         text: str,
         workload: Workload = WORKLOAD,
-        budget: float = 90.0,
+        budget: float = 240.0,
         files: dict[str, str] | None = None,
         **options: Any,
     ) -> Trial:

@@ -31,20 +31,21 @@ def measure(
     changed, functions = host.bench.fresh_functions(chosen)
     channel.put("fresh_functions", functions)
     first: dict[str, float] = {}
+    cold: dict[str, list[dict[str, Any]]] = {}
     with contextlib.ExitStack() as opened:
         arms: dict[str, Arm] = {}
         for name in _NAMES:
             channel.stage(f"{name}: first call")
             arms[name] = arm = opened.enter_context(host.open(Opening(name, chosen, cold=True)))
             start = time.monotonic()
-            observed = arm.observe(0)
-            first[name] = time.monotonic() - start
+            observed, taken = arm.first_call()
+            first[name], cold[name] = time.monotonic() - start, [taken]
             if observed.error:
                 channel.put("error", {"arm": name, **observed.error})
                 return
             arm.prepare(observed.mutates, changed)
         channel.put("loading", {name: arm.loading() for name, arm in arms.items()})
-        cold = _cold(arms, channel, order, sum(first.values()), deadline)
+        _cold(arms, channel, order, sum(first.values()), deadline, cold)
         to_24 = _saves_compile_time(cold, host.bench.job["gate"])
         _warm(arms, channel, order, host.bench.job["gate"], steps, deadline, seed, patient, to_24)
         if deadline - time.monotonic() > _NOVEL_CALLS * sum(first.values()):
@@ -53,17 +54,16 @@ def measure(
 
 
 def _cold(
-    arms: dict[str, Arm], channel: Channel, order: random.Random, pair_seconds: float, deadline: float
-) -> dict[str, list[dict[str, Any]]]:
+    arms: dict[str, Arm], channel: Channel, order: random.Random, pair_seconds: float, deadline: float,
+    results: dict[str, list[dict[str, Any]]],
+) -> None:  # fmt: skip
+    """Further cold calls beside the first ones, if they are affordable."""
     affordable = min(_COLD_SECONDS, 0.4 * (deadline - time.monotonic()))
-    pairs = max(1, min(_COLD_PAIRS, int(affordable / pair_seconds)))
-    results: dict[str, list[dict[str, Any]]] = {name: [] for name in _NAMES}
-    for _ in range(pairs):
+    for _ in range(min(_COLD_PAIRS - 1, int(affordable / pair_seconds))):
         for name in order.sample(_NAMES, 2):
             channel.stage(f"{name}: cold call")
             results[name].append(arms[name].cold())
     channel.put("cold", results)
-    return results
 
 
 def _saves_compile_time(cold: dict[str, list[dict[str, Any]]], gate: dict[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from .claims import Claims
 from .compiles import compile_log
 from .patches import Patches
 from .probes import Probes
-from .program import Observation, Program
+from .program import Observation, Program, describe
 from .sampling import Arm, Sample
 from .shadow import Shadow
 from .share import Clock
@@ -83,6 +83,7 @@ class Served:
         self._loading: dict[str, float] = {}
         try:
             if opening.cold:
+                jax.block_until_ready(jax.jit(jax.numpy.sin)(0.0))  # type: ignore[no-untyped-call]  # XLA's own start
                 jax.clear_caches()  # type: ignore[no-untyped-call]
             compile_log().reset()
             self._program = self._load(bench, opening)
@@ -131,6 +132,17 @@ class Served:
 
     def observe(self, rep: int) -> Observation:
         return self._program.observe(rep)
+
+    def first_call(self) -> tuple[Observation, dict[str, Any]]:
+        """The first call, and what it took as a cold one."""
+        try:
+            given = self._program.arguments(0)
+        except (Exception, SystemExit) as error:
+            return Observation(error=describe(error)), {}
+        log = compile_log()
+        log.reset()
+        observed = self._program.observe(0, given)
+        return observed, {"seconds": observed.seconds, **log.seconds, "compilations": log.count}
 
     def in_double(self, rep: int) -> Observation:
         """The call in double precision."""
