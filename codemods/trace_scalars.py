@@ -56,6 +56,7 @@ from jitmod.rewrite.guarded import compared, guarded, is_fallback
 from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.options import without_static
 from jitmod.rewrite.text import is_exact
+from jitmod.rewrite.typed import typed
 from jitmod.source.document import Document
 from jitmod.source.project import Function, Project, SourceModule
 from jitmod.source.signatures import argument, is_static
@@ -232,7 +233,7 @@ def run(x: jax.Array):
             if found is None:
                 return
             imports = Imports(module)
-            float32 = imports.refer("numpy.float32")
+            edits = list(typed(found, imports.refer("numpy.float32"), document))
         except Unplannable as why:
             line = getattr(why.node, "lineno", site.line)
             yield Refusal(self.id, site, why.reason, f"`{function.name}`: {why.message} (line {line})")
@@ -247,7 +248,6 @@ def run(x: jax.Array):
             what += f", and each compilation does more: {more.what}"
             yield Refusal(self.id, site, more.reason, f"{what} ({more.path}:{more.line})")
             return
-        edits = [Edit(*document.span(v), f"{float32}({document.text(v)})") for v in found.names.values()]
         variant = Variant("typed", (*imports.edits(), *edits))
         yield Patch(self.id, site, f"{what}; as float32 from the start it compiles once", (variant,))
 

@@ -45,18 +45,47 @@ def test_the_first_round_compiles_for_what_all_others_pass() -> None:
     (found,) = findings(TraceScalars(), before)
     assert isinstance(found, Patch) and not found.needs_fresh_values, "one call shows it"
     after = rewritten(TraceScalars(), before)
-    assert "t, e = np.float32(0.0), np.float32(0.5)\n" in after
+    assert "    if n > 0:\n        t, e = np.float32(t), np.float32(e)  # the type" in after
     expected, got = assert_equivalent(before, after)
     assert got.compilations[0] == expected.compilations[0] - 1
 
 
+SOONER = {
+    "rounds for certain": ("in range(n)", "in range(4)", "    t, e = np.float32(0.0), np.float32(0.5)\n    for"),
+    "nothing reads it afterwards": (
+        "    return t, e\n\n\n", "    return n\n\n\n", "    t, e = np.float32(0.0), np.float32(0.5)\n"
+    ),
+    "it is read before the loop": (
+        "    for _ in range(n)", "    print(repr(t))\n    for _ in [1, 2]",
+        "    print(repr(t))\n    t, e = np.float32(t), np.float32(e)  # the type that the rounds hand on\n    for",
+    ),
+    "items of a list": ("in range(n)", "in list(range(n))", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "text"), SOONER.values(), ids=SOONER)
+def test_where_a_loop_gets_its_type(old: str, new: str, text: str) -> None:
+    before = program(STEP.replace(old, new, 1) + "def workload(rep: int):\n    return run(rep), run(2)\n")
+    if not text:
+        assert reasons(TraceScalars(), before) == ["may-be-empty"]
+        return
+    after = rewritten(TraceScalars(), before)
+    assert text in after
+    expected, got = assert_equivalent(before, after)
+    assert sum(got.compilations) == sum(expected.compilations) - 1
+
+
 LATE = {
-    "there may be no round": ("run(3)", "run(rep)", "may-be-empty"),
+    "the first round may end before": (
+        "        t, e =",
+        "        if n > 5:\n            break\n        t, e =",
+        "may-be-empty",
+    ),
+    "it is read by a nested function": ("    return t, e\n", "    return (lambda: t)(), e\n", "carry-type"),
     "doubles may be meant": ("W = jnp", "jax.config.update('jax_enable_x64', True)\nW = jnp", "carry-type"),
     "it meets another precision": ("0.1, 1.0, 16)", "0.1, 1.0, 16, dtype=jnp.bfloat16)", "carry-type"),
     "it meets what is unknown": ("W = jnp.linspace(0.1, 1.0, 16)", "W = UNKNOWN", "carry-type"),
     "a number that float32 does not hold": ("0.0, 0.5", "0.1, 0.5", "carry-type"),
-    "it is read before the loop": ("    for _", "    print(repr(t))\n    for _", "carry-type"),
     "it is read before the call": ("        t, e =", "        print(repr(t))\n        t, e =", "carry-type"),
     "the trace prints": ("    h = mixed", "    print('traced')\n    h = mixed", "host-effect"),
 }

@@ -13,6 +13,8 @@ from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.precision import Precision, Type
 from jitmod.analysis.reaching import reaching, reads_of_binding
+from jitmod.analysis.stable import block_of
+from jitmod.analysis.values import Array, Record, Sequence
 from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
 from jitmod.source.scopes import Binding, Scope
@@ -21,10 +23,15 @@ from jitmod.source.signatures import argument
 
 @dataclass(frozen=True, eq=False)
 class FirstRound:
-    """`state = step(state)` in a loop: the names that start as Python floats, each with the number it starts from."""
+    """`state = step(state)` in a loop: the names that start as Python floats, each with the number it starts from.
 
-    call: ast.Call
+    `guard` is true where `loop` has a round, if something would see the other type where it has none: then the names
+    get it just before the loop. None: they may start with it.
+    """
+
+    loop: ast.For
     names: Mapping[str, ast.expr]
+    guard: str | None
 
 
 def first_round(call: ast.Call, function: Function, module: SourceModule, infer: Inference) -> FirstRound | None:
@@ -59,8 +66,7 @@ def first_round(call: ast.Call, function: Function, module: SourceModule, infer:
         what = ", ".join(f"`{name}`" for name in sorted(late))
         message = f"{what} starts as a Python float and comes back as a float32 array, so the second round compiles too"
         raise Unplannable("carry-type", call, f"{message}; start from `np.float32(...)` if all it meets is float32")
-    _check_reads(starts, statement, loop, around, infer)
-    return FirstRound(call, names)
+    return FirstRound(loop, names, _guard(starts, statement, loop, around, infer))
 
 
 def _value(binding: Binding) -> ast.expr:
@@ -117,65 +123,53 @@ def _has_doubles(infer: Inference) -> bool:
     return any(b"x64" in d.source for d in infer.project.documents.values())
 
 
-def _check_reads(
+def _guard(
     starts: Mapping[str, Binding], statement: ast.Assign, loop: ast.For, around: Function, infer: Inference
-) -> None:
-    """Nothing but the call may see the numbers that the names start from. Raises `Unplannable`."""
+) -> str | None:
+    """The condition under which nothing but the call sees what the names start from; None where it always holds.
+
+    Raises `Unplannable` where something else sees it.
+    """
     module = around.module
-    ahead = loop.body[: loop.body.index(statement)]
-    leaves = [n for s in ahead for n in walk(s) if isinstance(n, ast.Break | ast.Continue | ast.Return)]
-    runs = not leaves and not in_try(statement, module) and _runs(loop, around, infer)
+    place = loop.body.index(statement)
+    leaves = [n for s in loop.body[:place] for n in walk(s) if isinstance(n, ast.Break | ast.Continue | ast.Return)]
+    certain, needed = _has_rounds(loop), False
     for name, binding in starts.items():
         for read in reads_of_binding(name, binding.node, around):
-            if statement in module.ancestors(read):
+            above = {read, *module.ancestors(read)}
+            if statement in above or (loop in above and not any(s in above for s in loop.body[:place])):
                 continue
-            inside = loop in module.ancestors(read)
-            early = read.lineno < loop.lineno or module.scope_of(read) is not around.scope
-            after = statement in _within(read, loop, module)[1]
-            if runs and not early and (not inside or after):
-                continue
-            if not inside and not early:
-                message = f"`{name}` would be a numpy number where the loop has no rounds"
+            if loop in above or module.scope_of(read) is not around.scope:
+                message = f"`{ast.unparse(module.parents[read])[:60]}` reads `{name}` before it is an array"
+                raise Unplannable("carry-type", read, f"{message}; start from `np.float32(...)` if that is fine")
+            if leaves or in_try(statement, module):
+                message = f"`{name}` would be a numpy number where the first round does not come as far"
                 raise Unplannable("may-be-empty", read, f"{message}; start from `np.float32(...)` if that is fine")
-            message = f"`{ast.unparse(module.parents[read])[:60]}` reads `{name}` before it is an array"
-            raise Unplannable("carry-type", read, f"{message}; start from `np.float32(...)` if that is fine")
+            needed = needed or not certain or read.lineno < loop.lineno
+    if not needed:
+        return None
+    condition = "True" if certain else _condition(loop, around, infer)
+    beside = all(block_of(b.node, module) is block_of(loop, module) for b in starts.values())  # type: ignore[arg-type]
+    if condition is None or not beside:
+        message = "it cannot be told before the loop whether it has a round"
+        raise Unplannable("may-be-empty", loop, f"{message}; start from `np.float32(...)` if none is no matter")
+    return condition
 
 
-def _within(read: ast.AST, loop: ast.For, module: SourceModule) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """The statements of the loop's body from the one that holds `read` on, and those before it."""
-    above = {read, *module.ancestors(read)}
-    place = next((i for i, s in enumerate(loop.body) if s in above), len(loop.body))
-    return loop.body[place:], loop.body[:place]
-
-
-def _runs(loop: ast.For, around: Function, infer: Inference) -> bool:
-    """Whether a loop has a round for certain: over a range of a count that every visible call gives."""
+def _has_rounds(loop: ast.For) -> bool:
     match loop.iter:
-        case ast.Call(func=ast.Name(id="range"), args=[count], keywords=[]):
-            return _is_count(count, around, infer)
-        case ast.Tuple(elts=[_, *_]) | ast.List(elts=[_, *_]):
-            return not any(isinstance(e, ast.Starred) for e in loop.iter.elts)
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int() as count)], keywords=[]):
+            return count > 0
+        case ast.Tuple(elts=[_, *_] as elts) | ast.List(elts=[_, *_] as elts):
+            return not any(isinstance(e, ast.Starred) for e in elts)
     return False
 
 
-def _is_count(count: ast.expr, around: Function, infer: Inference) -> bool:
-    match count:
-        case ast.Constant(value=int() as number):
-            return number > 0
-        case ast.Name(id=name):
-            scope = infer.scope_binding(name, count, around.module)
-            bindings = reaching(name, count, scope) if scope is not None else []
-            if len(bindings) != 1 or scope is None:
-                return False
-            (binding,) = bindings
-            if binding.how == "assign" and binding.value is not None and not binding.path:
-                own = scope.parent is not None or len(scope.bindings[name]) == 1
-                return own and _is_count(binding.value, around, infer)
-            if binding.how != "param" or scope is not around.scope:
-                return False
-            sites = infer.call_sites(around)
-            hidden = infer.project.escapes(around.name.rpartition(".")[2])
-            given = [(m, argument(around, c, name)) for m, c in sites]
-            counts = (isinstance(v, ast.Constant) and isinstance(v.value, int) and v.value > 0 for _, v in given)
-            return bool(given) and not hidden and all(counts)
-    return False
+def _condition(loop: ast.For, around: Function, infer: Inference) -> str | None:
+    """What says before a loop that it has a round."""
+    match loop.iter:
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Name(id=name)], keywords=[]):
+            return f"{name} > 0"
+        case ast.Name(id=name) if isinstance(infer.kind(loop.iter, around.module), Array | Sequence | Record):
+            return f"len({name}) > 0"
+    return None
