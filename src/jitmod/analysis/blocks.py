@@ -14,7 +14,7 @@ from jitmod.analysis.hazards import Hazard, hazard
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.tracing import EagerCode
 from jitmod.analysis.values import Routine
-from jitmod.source.nodes import walk
+from jitmod.source.nodes import children, walk
 from jitmod.source.project import Function, SourceModule
 
 _CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "time.process_time", "timeit.default_timer")
@@ -138,7 +138,7 @@ class Blocks:
         """Heavy calls of a statement itself, not of the statements inside it."""
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return []
-        heads = [c for c in ast.iter_child_nodes(statement) if isinstance(c, ast.expr)]
+        heads = [c for c in children(statement) if isinstance(c, ast.expr)]
         return [h for head in heads for h in self.code.heavy_calls(head)]
 
     def _tails(self, statement: ast.stmt, function: Function) -> list[ast.expr]:
@@ -146,7 +146,7 @@ class Blocks:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.With | ast.Try):
             return []
         found: list[ast.expr] = []
-        todo: list[ast.AST] = [c for c in ast.iter_child_nodes(statement) if isinstance(c, ast.expr)]
+        todo: list[ast.AST] = [c for c in children(statement) if isinstance(c, ast.expr)]
         if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
             return []
         while todo:
@@ -160,7 +160,7 @@ class Blocks:
                 if computes and self.code.is_device_work(node) and not self.code.hazards(node):
                     found.append(node)
                     continue
-            todo += ast.iter_child_nodes(node)
+            todo += children(node)
         return found
 
     def _why(self, call: ast.Call, statement: ast.stmt, function: Function) -> Hazard:

@@ -12,7 +12,7 @@ from jitmod.analysis.captures import Captures, How
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.values import UNKNOWN, Instance, is_device, unpacked
-from jitmod.source.nodes import walk
+from jitmod.source.nodes import children, walk
 from jitmod.source.project import Class, SourceModule
 
 _DYNAMIC = ("locals", "exec", "eval", "vars")
@@ -102,7 +102,7 @@ def _items(block: Block, internal: set[ast.AST]) -> list[ast.AST]:
                     found.append(node)
                     continue
             if not isinstance(node, ast.Lambda):
-                todo += ast.iter_child_nodes(node)
+                todo += children(node)
     return found
 
 

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from jitmod.source.nodes import walk
+from jitmod.source.nodes import children, walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -38,14 +38,14 @@ def _always_live(function: ast.AST) -> Iterator[str]:
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function's body; functions and classes inside of it come, but not what is in them."""
-    todo = list(ast.iter_child_nodes(function))
+    todo = children(function)
     while todo:
         node = todo.pop()
         yield node
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            todo += [n for n in ast.iter_child_nodes(node) if n not in _bodies(node)]
+            todo += [n for n in children(node) if n not in _bodies(node)]
         else:
-            todo += list(ast.iter_child_nodes(node))
+            todo += children(node)
 
 
 def _bodies(node: ast.AST) -> list[ast.AST]:
@@ -73,7 +73,7 @@ def _reads(node: ast.AST | None, bound: _Names = _NONE) -> _Names:
                 found = found.union(*(_reads(c, bound) for c in generator.ifs))
             parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
             return found.union(*(_reads(p, bound) for p in parts))
-    return _NONE.union(*(_reads(child, bound) for child in ast.iter_child_nodes(node)))
+    return _NONE.union(*(_reads(child, bound) for child in children(node)))
 
 
 def _stores(node: ast.AST) -> _Names:
@@ -193,4 +193,4 @@ def _walrus(node: ast.AST) -> _Names:
     if isinstance(node, (ast.BoolOp, ast.IfExp, ast.Lambda, ast.Compare, *_COMPREHENSIONS)):
         return _NONE
     own = frozenset({node.target.id}) if isinstance(node, ast.NamedExpr) else _NONE
-    return own.union(*(_walrus(child) for child in ast.iter_child_nodes(node)))
+    return own.union(*(_walrus(child) for child in children(node)))

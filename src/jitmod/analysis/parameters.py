@@ -96,7 +96,7 @@ def _from_call_sites(function: Function, arg: ast.arg, infer: Inference) -> list
     kinds: list[Kind] = []
     if infer.project.escapes(function.name.rpartition(".")[2]):
         return kinds  # called in places that cannot be seen
-    for module, call in call_sites(function, infer):
+    for module, call in infer.call_sites(function):
         value = argument(function, call, arg.arg)
         if value is None or _is_open(value, module, infer):
             continue  # handed through from outside of what can be seen: it says nothing
@@ -116,7 +116,7 @@ def _is_open(value: ast.expr, module: SourceModule, infer: Inference, depth: int
     function = module.functions.get(scope.node)
     if function is None or (function.owner is not None and function.parameters[0].arg == value.id):
         return False
-    passed = [(m, argument(function, c, value.id)) for m, c in call_sites(function, infer)]
+    passed = [(m, argument(function, c, value.id)) for m, c in infer.call_sites(function)]
     return all(v is None or _is_open(v, m, infer, depth - 1) for m, v in passed)
 
 

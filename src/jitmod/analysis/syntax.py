@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from jitmod.source.nodes import walk
+from jitmod.source.nodes import children, walk
 from jitmod.source.project import SourceModule
 from jitmod.source.scopes import Binder
 
@@ -57,7 +57,7 @@ def below(root: ast.AST, apart: AbstractSet[ast.AST] = frozenset()) -> Iterator[
         node = todo.pop()
         if node not in apart:
             yield node
-            todo += reversed(list(ast.iter_child_nodes(node)))
+            todo += reversed(children(node))
 
 
 def between(node: ast.AST, outer: ast.AST, module: SourceModule) -> Iterator[ast.AST]:
@@ -107,7 +107,7 @@ def strict_children(expr: ast.expr) -> Iterator[ast.expr]:
             yield from args
             yield from (k.value for k in keywords)
         case _:
-            for child in ast.iter_child_nodes(expr):
+            for child in children(expr):
                 if isinstance(child, ast.expr):
                     yield child
 

@@ -30,7 +30,7 @@ from jitmod.analysis.values import (
     Transformed,
     is_device,
 )
-from jitmod.source.nodes import walk
+from jitmod.source.nodes import children, walk
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument
 
@@ -243,7 +243,7 @@ def _calls(root: ast.AST) -> Iterator[ast.Call]:
             continue
         if isinstance(node, ast.Call):
             yield node
-        todo += ast.iter_child_nodes(node)
+        todo += children(node)
 
 
 def _outside_lambdas(root: ast.AST) -> Iterator[ast.AST]:
@@ -253,4 +253,4 @@ def _outside_lambdas(root: ast.AST) -> Iterator[ast.AST]:
         node = todo.pop()
         yield node
         if not isinstance(node, ast.Lambda):
-            todo += ast.iter_child_nodes(node)
+            todo += children(node)

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator
 
 from jitmod.source.document import Document
-from jitmod.source.nodes import walk
+from jitmod.source.nodes import children, walk
 
 Loop = ast.For | ast.While | ast.ListComp | ast.DictComp
 _BOUND_BY_NAME = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -22,7 +22,7 @@ def loops(document: Document) -> Iterator[tuple[Loop, str]]:
             text = hashlib.sha256(document.text(node).encode()).hexdigest()
             yield node, f"{above}:{text}"
         inner = f"{above}.{node.name}" if isinstance(node, _BOUND_BY_NAME) else above
-        todo += [(child, inner) for child in ast.iter_child_nodes(node)]
+        todo += [(child, inner) for child in children(node)]
 
 
 def names_read(loop: Loop) -> list[str]:

@@ -114,13 +114,18 @@ class SourceModule:
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The innermost scope whose body holds `node` (a function's decorators and defaults are outside of it)."""
-        inner = node
-        outer = self.parents.get(node)
-        while outer is not None:
-            if outer in self.scopes and _is_inside(outer, inner):
-                return self.scopes[outer]
-            inner, outer = outer, self.parents.get(outer)
-        return self.scope
+        found = self._scope_by_node.get(node)
+        if found is None:
+            outer = self.parents.get(node)
+            if outer is None:
+                return self.scope
+            found = self.scopes[outer] if outer in self.scopes and _is_inside(outer, node) else self.scope_of(outer)
+            self._scope_by_node[node] = found
+        return found
+
+    @cached_property
+    def _scope_by_node(self) -> dict[ast.AST, Scope]:
+        return {}
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         parent = self.parents.get(node)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from jitmod.source.nodes import children
 
 if TYPE_CHECKING:
     from jitmod.source.project import SourceModule
@@ -57,7 +59,7 @@ class Scope:
         return None
 
 
-class Binder(ast.NodeVisitor):
+class Binder:
     """Collects the bindings of one scope, without entering nested scopes."""
 
     def __init__(self, module_name: str, is_package: bool) -> None:
@@ -83,70 +85,77 @@ class Binder(ast.NodeVisitor):
             case _:
                 self.visit(target)
 
-    def visit_Assign(self, node: ast.Assign) -> None:
+    def visit(self, node: ast.AST) -> None:
+        handler = _HANDLERS.get(node.__class__)
+        if handler is None:
+            self._below(node)
+        else:
+            handler(self, node)
+
+    def _below(self, node: ast.AST) -> None:
+        for child in children(node):
+            self.visit(child)
+
+    def _assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
         for target in node.targets:
             self.bind(target, "assign", node, node.value, ())
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+    def _ann_assign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.visit(node.value)
         self.bind(node.target, "assign", node, node.value, ())
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+    def _aug_assign(self, node: ast.AugAssign) -> None:
         self.visit(node.value)
         self.bind(node.target, "augment", node, node.value, ())
 
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+    def _named_expr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
         self.bind(node.target, "assign", node, node.value, ())
 
-    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+    def _for(self, node: ast.For | ast.AsyncFor) -> None:
         self.bind(node.target, "item", node, node.iter, ())
-        self.generic_visit(node)
+        self._below(node)
 
-    visit_AsyncFor = visit_For
-
-    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+    def _with(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, "other", node, item.context_expr, ())
-        self.generic_visit(node)
+        self._below(node)
 
-    visit_AsyncWith = visit_With
-
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+    def _except_handler(self, node: ast.ExceptHandler) -> None:
         if node.name:
             self.add(Binding(node.name, "other", node))
-        self.generic_visit(node)
+        self._below(node)
 
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+    def _match_as(self, node: ast.MatchAs) -> None:
         if node.name:
             self.add(Binding(node.name, "other", node))
-        self.generic_visit(node)
+        self._below(node)
 
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+    def _match_mapping(self, node: ast.MatchMapping) -> None:
         if node.rest:
             self.add(Binding(node.rest, "other", node))
-        self.generic_visit(node)
+        self._below(node)
 
-    def visit_MatchStar(self, node: ast.MatchStar) -> None:
+    def _match_star(self, node: ast.MatchStar) -> None:
         if node.name:
             self.add(Binding(node.name, "other", node))
 
-    def visit_Global(self, node: ast.Global) -> None:
+    def _global(self, node: ast.Global) -> None:
         self.globals |= set(node.names)
         self.rebinds |= set(node.names)
 
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
+    def _nonlocal(self, node: ast.Nonlocal) -> None:
         self.rebinds |= set(node.names)
 
-    def visit_Import(self, node: ast.Import) -> None:
+    def _import(self, node: ast.Import) -> None:
         for alias in node.names:
             name = alias.asname or alias.name.split(".")[0]
             self.add(Binding(name, "import", node, target=alias.name if alias.asname else name))
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def _import_from(self, node: ast.ImportFrom) -> None:
         base = node.module or ""
         if node.level:
             parts = self.module_name.split(".")
@@ -158,21 +167,19 @@ class Binder(ast.NodeVisitor):
             else:
                 self.add(Binding(alias.asname or alias.name, "import", node, target=f"{base}.{alias.name}"))
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _function_def(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.add(Binding(node.name, "def", node))
         self.nested.append(node)
         for expr in [*node.decorator_list, *node.args.defaults, *[d for d in node.args.kw_defaults if d]]:
             self.visit(expr)
 
-    visit_AsyncFunctionDef = visit_FunctionDef
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+    def _class_def(self, node: ast.ClassDef) -> None:
         self.add(Binding(node.name, "class", node))
         self.nested.append(node)
         for expr in [*node.decorator_list, *node.bases, *[k.value for k in node.keywords]]:
             self.visit(expr)
 
-    def visit_Lambda(self, node: ast.Lambda) -> None:
+    def _lambda(self, node: ast.Lambda) -> None:
         self.nested.append(node)
         for expr in [*node.args.defaults, *[d for d in node.args.kw_defaults if d]]:
             self.visit(expr)
@@ -186,3 +193,27 @@ def names_in(target: ast.expr, path: tuple[int, ...] = ()) -> Iterator[tuple[ast
         case ast.Tuple(elts=elts) | ast.List(elts=elts):
             for index, inner in enumerate(elts):
                 yield from names_in(inner, (*path, index))
+
+
+_HANDLERS: dict[type[ast.AST], Callable[[Binder, Any], None]] = {
+    ast.Assign: Binder._assign,
+    ast.AnnAssign: Binder._ann_assign,
+    ast.AugAssign: Binder._aug_assign,
+    ast.NamedExpr: Binder._named_expr,
+    ast.For: Binder._for,
+    ast.With: Binder._with,
+    ast.ExceptHandler: Binder._except_handler,
+    ast.MatchAs: Binder._match_as,
+    ast.MatchMapping: Binder._match_mapping,
+    ast.MatchStar: Binder._match_star,
+    ast.Global: Binder._global,
+    ast.Nonlocal: Binder._nonlocal,
+    ast.Import: Binder._import,
+    ast.ImportFrom: Binder._import_from,
+    ast.FunctionDef: Binder._function_def,
+    ast.ClassDef: Binder._class_def,
+    ast.Lambda: Binder._lambda,
+    ast.AsyncFor: Binder._for,
+    ast.AsyncWith: Binder._with,
+    ast.AsyncFunctionDef: Binder._function_def,
+}
