@@ -12,6 +12,7 @@ from functools import cached_property
 from jitmod.analysis import library
 from jitmod.analysis.annotations import promised
 from jitmod.analysis.classes import Classes
+from jitmod.analysis.effort import Effort
 from jitmod.analysis.lists import as_changed, is_alike, keeps_kind
 from jitmod.analysis.parameters import call_sites, observed, parameter
 from jitmod.analysis.parts import attribute, subscript
@@ -48,7 +49,6 @@ from jitmod.source.scopes import Binding, Scope, names_in
 from jitmod.source.signatures import argument
 
 _CALLS = 2  # calls that are followed with the kinds of their own arguments
-_DEPTH = 60  # questions inside of questions; what lies deeper counts as unknown
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -66,6 +66,7 @@ class Inference:
     given: Mapping_[ast.arg, Kind] = field(default_factory=dict)  # what the call in question passes
     depth: int = 0
     cycles: int = 0
+    effort: Effort = field(default_factory=Effort)
 
     @cached_property
     def classes(self) -> Classes:
@@ -94,7 +95,7 @@ class Inference:
     @contextmanager
     def once(self, key: object) -> Generator[bool]:
         """False where the question `key` is being answered already: a value defined through itself."""
-        if key in self._active or len(self._active) > _DEPTH:
+        if key in self._active or not self.effort.begins(len(self._active)):
             self.cycles += 1
             yield False
             return
@@ -103,6 +104,7 @@ class Inference:
             yield True
         finally:
             self._active.discard(key)
+            self.effort.ends()
 
     # -- names -------------------------------------------------------------------------------------------------------
 
@@ -372,7 +374,7 @@ class Inference:
         kinds = {p: k for p, k in kinds.items() if isinstance(k, Array | Device | Instance | Number | NdArray)}
         if not kinds:
             return UNKNOWN
-        return Inference(self.project, given=kinds, depth=self.depth + 1).returned(function)
+        return Inference(self.project, given=kinds, depth=self.depth + 1, effort=self.effort).returned(function)
 
     def returned(self, function: Function) -> Kind:
         """The kind of a function's result."""

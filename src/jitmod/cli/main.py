@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import traceback
@@ -48,6 +49,7 @@ def jitmod(
 
 def main() -> None:
     """Run the program. Exit codes: 0 all well, 1 findings or patches that earned no commit, 2 jitmod could not work."""
+    gc.disable()  # trees are millions of objects that stay: going through them again took most of the time of a scan
     # So that a polite kill unwinds the stack, and the temporary worktree goes with it.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     for stream in (sys.stdout, sys.stderr):
