@@ -17,7 +17,8 @@ from jitmod.analysis.lists import as_changed, is_alike, keeps_kind
 from jitmod.analysis.parameters import call_sites, observed, parameter
 from jitmod.analysis.parts import attribute, subscript
 from jitmod.analysis.reaching import reaching
-from jitmod.analysis.results import augmented, falls_off, library_result
+from jitmod.analysis.results import augmented, library_result
+from jitmod.analysis.returns import returned, returned_by_call
 from jitmod.analysis.values import (
     UNKNOWN,
     Array,
@@ -43,12 +44,9 @@ from jitmod.analysis.values import (
     unpacked,
     with_length_token,
 )
-from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, Project, SourceModule
 from jitmod.source.scopes import Binding, Scope, names_in
-from jitmod.source.signatures import argument
 
-_CALLS = 2  # calls that are followed with the kinds of their own arguments
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -61,20 +59,35 @@ class Inference:
     _active: set[object] = field(default_factory=set)
     _provisional: dict[ast.AST, Kind] = field(default_factory=dict)
     _sites: dict[Function, list[tuple[SourceModule, ast.Call]]] = field(default_factory=dict)
-    changes: dict[Scope, dict[str, list[ast.AST]]] = field(default_factory=dict)  # remembered by `lists.as_changed`
-    mentions: dict[Scope, dict[str, list[ast.Name]]] = field(default_factory=dict)
-    given: Mapping_[ast.arg, Kind] = field(default_factory=dict)  # what the call in question passes
-    depth: int = 0
     cycles: int = 0
     effort: Effort = field(default_factory=Effort)
+    # for one call: the function, what it is passed, and who answers all that does not depend on it
+    inside: Function | None = None
+    given: Mapping_[ast.arg, Kind] = field(default_factory=dict)
+    outer: Inference | None = None
+    depth: int = 0
+
+    def of_call(self, function: Function, given: Mapping_[ast.arg, Kind]) -> Inference:
+        """The inference for one call of `function`, which passes values of the kinds `given`."""
+        return Inference(
+            self.project, effort=self.effort, inside=function, given=given, outer=self, depth=self.depth + 1
+        )
 
     @cached_property
     def classes(self) -> Classes:
-        return Classes(self)
+        return Classes(self) if self.outer is None else self.outer.classes
+
+    def _depends(self, scope: Scope | None) -> bool:
+        """Whether something in `scope` may depend on what is passed."""
+        while scope is not None and self.inside is not None and scope is not self.inside.scope:
+            scope = scope.parent
+        return scope is not None
 
     def kind(self, expr: ast.expr, module: SourceModule) -> Kind:
         if expr in self._known:
             return self._known[expr]
+        if self.outer is not None and not self._depends(module.scope_of(expr)):
+            return self.outer.kind(expr, module)
         with self.once(expr) as first:
             if not first:
                 return UNKNOWN
@@ -227,6 +240,8 @@ class Inference:
 
     def call_sites(self, function: Function) -> list[tuple[SourceModule, ast.Call]]:
         """The calls of the project that resolve to `function`."""
+        if self.outer is not None:
+            return self.outer.call_sites(function)
         if function not in self._sites:
             before = self.cycles
             found = call_sites(function, self)
@@ -339,7 +354,7 @@ class Inference:
             case ClassRef(cls):
                 return Instance(cls)
             case Routine(Function() as function):
-                return self._returned_by(function, call, module)
+                return returned_by_call(function, call, module, self)
             case Routine(str() as name, receiver):
                 return library_result(name, receiver, call, module, self)
             case Transformed(base, transform):
@@ -357,44 +372,16 @@ class Inference:
                 return Device()
             case Instance(Class() as cls):
                 called = self.classes.method(cls, "__call__")
-                inner = self._returned_by(called, call, module) if called else UNKNOWN
+                inner = returned_by_call(called, call, module, self) if called else UNKNOWN
                 return inner if inner != UNKNOWN or not self.classes.is_module(cls) else Device()
             case Instance(str() as name) if library.is_module_class(name):
                 several = name.rpartition(".")[2] in ("LSTMCell", "BatchNorm", "StatefulLayer", "Sequential", "Lambda")
                 return Device() if several else Array()
         return UNKNOWN
 
-    def _returned_by(self, function: Function, call: ast.Call, module: SourceModule) -> Kind:
-        """The kind of a call's result: of any call, or else with the kinds of this call's own arguments."""
-        found = self.returned(function)
-        if found != UNKNOWN or self.depth >= _CALLS:
-            return found
-        passed = {p: argument(function, call, p.arg) for p in function.parameters}
-        kinds = {p: self.kind(v, module) for p, v in passed.items() if v is not None}
-        kinds = {p: k for p, k in kinds.items() if isinstance(k, Array | Device | Instance | Number | NdArray)}
-        if not kinds:
-            return UNKNOWN
-        return Inference(self.project, given=kinds, depth=self.depth + 1, effort=self.effort).returned(function)
-
     def returned(self, function: Function) -> Kind:
         """The kind of a function's result."""
+        if self.outer is not None and not self._depends(function.scope):
+            return self.outer.returned(function)
         with self.once(("return", function)) as first:
-            if not first:
-                return UNKNOWN
-            if isinstance(function.node, ast.Lambda):
-                return self.kind(function.node.body, function.module)
-            annotation = function.node.returns
-            promised = self.annotation(annotation, function.module) if annotation is not None else None
-            own = [n for n in walk(function.node) if function.module.scope_of(n) is function.scope]
-            if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own):
-                return Iterator(UNKNOWN)
-            returns = [n for n in own if isinstance(n, ast.Return)]
-            values = [n.value for n in returns if n.value is not None]
-            kinds = [self.kind(v, function.module) for v in values]
-            if values and (len(values) < len(returns) or falls_off(function.node.body)):
-                kinds.append(Constant())  # None
-            found = joined(kinds)
-            if promised is None or isinstance(promised, Sequence | Mapping):
-                return found if found != UNKNOWN else promised or UNKNOWN
-            agree = all(k == UNKNOWN or isinstance(k, type(promised) | Device) for k in kinds)
-            return promised if agree else found  # where the code returns something else, the code is right
+            return returned(function, self) if first else UNKNOWN

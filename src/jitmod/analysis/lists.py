@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jitmod.analysis import library
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def as_changed(kind: Sequence | Record, name: str, scope: Scope, infer: Inference) -> Kind:
     """A list that its scope changes: what is appended joins in, length and likeness are forgotten."""
     item, changed = item_of(kind), False
-    for parent in _changes(scope, infer).get(name, ()):
+    for parent in _changes(name, scope):
         match parent:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=base), attr=attr), args=args) if base == name:
                 if attr == "append" and len(args) == 1:
@@ -37,43 +38,26 @@ def as_changed(kind: Sequence | Record, name: str, scope: Scope, infer: Inferenc
                 item, changed = item if plain else UNKNOWN, True
             case ast.AugAssign(target=ast.Name(id=base)) if base == name:
                 item, changed = UNKNOWN, True
-    uses = _mentions(scope, infer).get(name, ())
+    uses = scope.mentions.get(name, ())
     shared = isinstance(kind, Sequence) and any(_is_handed_on(n, scope.module, infer) for n in uses)
     return Sequence(item) if changed or shared else kind
 
 
-def _changes(scope: Scope, infer: Inference) -> dict[str, list[ast.AST]]:
-    """The nodes of a scope that change a container, by its name."""
-    known = infer.changes
-    if scope not in known:
-        found: dict[str, list[ast.AST]] = {}
-        for node in walk(scope.node):
-            match node:
-                case (
-                    ast.Call(func=ast.Attribute(value=ast.Name(id=base)))
-                    | ast.Assign(targets=[ast.Subscript(value=ast.Name(id=base))])
-                    | ast.Subscript(value=ast.Name(id=base), ctx=ast.Store())
-                    | ast.AugAssign(target=ast.Name(id=base))
-                ):
-                    found.setdefault(base, []).append(node)
-                case ast.Delete(targets=targets):
-                    for target in targets:
-                        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                            found.setdefault(target.value.id, []).append(node)
-        known[scope] = found
-    return known[scope]
-
-
-def _mentions(scope: Scope, infer: Inference) -> dict[str, list[ast.Name]]:
-    """The names of a scope's code by their text."""
-    known = infer.mentions
-    if scope not in known:
-        found: dict[str, list[ast.Name]] = {}
-        for node in walk(scope.node):
-            if isinstance(node, ast.Name):
-                found.setdefault(node.id, []).append(node)
-        known[scope] = found
-    return known[scope]
+def _changes(name: str, scope: Scope) -> Iterator[ast.AST]:
+    """The nodes of a scope that change a container of that name."""
+    parents = scope.module.parents
+    for mention in scope.mentions.get(name, ()):
+        match parents[mention]:
+            case ast.AugAssign() as parent if parent.target is mention:
+                yield parent
+            case ast.Attribute() as parent if isinstance(parents[parent], ast.Call):
+                yield parents[parent]
+            case ast.Subscript(ctx=ast.Store()) as parent if parent.value is mention:
+                if isinstance(parents[parent], ast.Assign):
+                    yield parents[parent]
+                yield parent
+            case ast.Subscript(ctx=ast.Del()) as parent if parent.value is mention:
+                yield parents[parent]
 
 
 def _is_handed_on(node: ast.Name, module: SourceModule, infer: Inference) -> bool:

@@ -21,6 +21,12 @@ def reaching(name: str, use: ast.AST, scope: Scope) -> list[Binding]:
     bindings = scope.bindings.get(name, [])
     if len(bindings) <= 1 or scope.module.scope_of(use) is not scope:
         return bindings
+    if (name, use) not in scope.reached:
+        scope.reached[name, use] = _reaching(bindings, use, scope)
+    return scope.reached[name, use]
+
+
+def _reaching(bindings: list[Binding], use: ast.AST, scope: Scope) -> list[Binding]:
     inside = {binding: _statements(binding, scope.module) for binding in bindings}
     found: list[Binding] = []
     node: ast.AST = use

@@ -28,7 +28,6 @@ from jitmod.analysis.values import (
     joined,
     length_of,
 )
-from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 from jitmod.source.scopes import Binding
 
@@ -163,27 +162,6 @@ def _integer(expr: ast.expr, module: SourceModule, infer: Inference) -> Length:
                 if isinstance(bound, ast.Constant) and isinstance(bound.value, int):
                     return f"={bound.value}"
     return None
-
-
-def falls_off(body: list[ast.stmt]) -> bool:
-    """Whether control may reach the end of a block, so that a function returns None."""
-    match body[-1]:
-        case ast.Return() | ast.Raise():
-            return False
-        case ast.If(body=then, orelse=other):
-            return not other or falls_off(then) or falls_off(other)
-        case ast.With(body=inner) | ast.AsyncWith(body=inner):
-            return falls_off(inner)
-        case ast.While(test=ast.Constant(value=True), body=inner):
-            return any(isinstance(n, ast.Break) for s in inner for n in walk(s))
-        case ast.Match(cases=cases):
-            whole = any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and not c.guard for c in cases)
-            return not whole or any(falls_off(c.body) for c in cases)
-        case ast.Try(body=inner, handlers=handlers, orelse=orelse, finalbody=final):
-            if final and not falls_off(final):
-                return False
-            return falls_off(orelse or inner) or any(falls_off(h.body) for h in handlers)
-    return True
 
 
 def augmented(binding: Binding, statement: ast.AugAssign, module: SourceModule, infer: Inference) -> Kind:

@@ -11,7 +11,6 @@ from jitmod.analysis import library
 from jitmod.analysis.boundaries import COMPREHENSIONS, loop_around
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.hazards import Hazard, hazard
-from jitmod.analysis.infer import Inference
 from jitmod.analysis.methods import closure, method_behind
 from jitmod.analysis.trees import settled
 from jitmod.analysis.values import (
@@ -201,7 +200,7 @@ class EagerCode:
             passed = {p: argument(target, call, p.arg) for p in target.parameters}
             kinds = {p: settled(v, self.module, infer) for p, v in passed.items() if v is not None}
             given = {p: k for p, k in kinds.items() if k != UNKNOWN}
-            found = Effects(Inference(infer.project, given=given, depth=1)).of_function(target)
+            found = Effects(infer.of_call(target, given)).of_function(target)
         method = method_behind(kind, self.effects)
         if method is not None:
             spans = [(f.module.document.path, f.node.lineno, f.node.end_lineno or 0, f.parameters[0].arg)

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from jitmod.model import SourceError
 from jitmod.source.document import Document, UnreadableSource
+from jitmod.source.nodes import walk
 from jitmod.source.recording import NOTHING, Recorded
 from jitmod.source.scopes import Binder, Binding, FunctionNode, Scope, ScopeNode
 
@@ -39,6 +40,11 @@ class Function:
         a = self.node.args
         extra = [x for x in (a.vararg, a.kwarg) if x is not None]
         return [*a.posonlyargs, *a.args, *a.kwonlyargs, *extra]
+
+    @cached_property
+    def own_nodes(self) -> tuple[ast.AST, ...]:
+        """The nodes of the function's code, without those of functions and classes inside of it."""
+        return tuple(n for n in walk(self.node) if self.module.scope_of(n) is self.scope)
 
     @property
     def decorators(self) -> list[ast.expr]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jitmod.source.nodes import children
+from jitmod.source.nodes import children, walk
 
 if TYPE_CHECKING:
     from jitmod.source.project import SourceModule
@@ -42,10 +43,20 @@ class Scope:
     bindings: dict[str, list[Binding]]
     rebinds: frozenset[str] = frozenset()
     stars: tuple[str, ...] = ()
+    reached: dict[tuple[str, ast.AST], list[Binding]] = field(default_factory=dict)  # remembered by `reaching`
 
     @property
     def is_function(self) -> bool:
         return isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+
+    @cached_property
+    def mentions(self) -> Mapping[str, list[ast.Name]]:
+        """The names in the code of the scope, and in the functions inside of it, by their text."""
+        found: dict[str, list[ast.Name]] = {}
+        for node in walk(self.node):
+            if isinstance(node, ast.Name):
+                found.setdefault(node.id, []).append(node)
+        return found
 
     def find(self, name: str) -> Scope | None:
         """The scope that binds `name`, as Python looks it up from here (class bodies are skipped on the way out)."""
