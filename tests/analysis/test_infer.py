@@ -135,3 +135,22 @@ def test_a_field_may_hold_a_function() -> None:
 def test_a_list_that_changes_forgets_its_length() -> None:
     body = "xs = [jnp.ones(3) for _ in range(4)]\nxs.append(jnp.zeros(3))\nresult = xs\n"
     assert kind_of(f"{HEAD}\n{body}") == Sequence(Array(3))
+
+
+def test_a_name_that_a_package_imports_from_itself_is_unknown() -> None:
+    texts = {
+        "p/__init__.py": "from p.a import *\n",
+        "p/a.py": "try:\n    from p import f\nexcept ImportError:\n    f = None\n",
+        "p/b.py": "from p.a import f\n\nresult = f(1)\n",
+    }
+    project = Project.of({path: Document.parse(path, text.encode()) for path, text in texts.items()})
+    module = project.by_path["p/b.py"]
+    (assignment,) = module.document.of(ast.Assign)
+    assert Inference(project).kind(assignment.value, module) == UNKNOWN
+
+
+def test_what_all_of_a_library_hangs_on_ends_as_unknown() -> None:
+    """Every function calls every other: one question leads to all, again and again."""
+    names = [f"f{number}" for number in range(40)]
+    body = "\n".join(f"def {name}(x):\n    return {' + '.join(f'{other}(x)' for other in names)}\n" for name in names)
+    assert kind_of(f"{body}\nresult = f0(object())\n") == UNKNOWN

@@ -207,7 +207,8 @@ class Inference:
                 return Namespace(found)
             case (Scope() as scope, str() as rest):
                 head, *tail = rest.split(".")
-                kinds = [self.bound(b, scope.module) for b in scope.bindings[head]]
+                with self.once((scope, head)) as first:  # a name that a module imports from itself, by some way round
+                    kinds = [self.bound(b, scope.module) for b in scope.bindings[head]] if first else [UNKNOWN]
                 kind = self._as_stable(joined(kinds), scope, head)
                 for attr in tail:
                     kind = self.attribute(kind, attr)

@@ -179,7 +179,7 @@ class Parameters:
     def _has_inner_names(self, expr: ast.expr) -> bool:
         """Whether an expression mentions what the loop binds."""
         inner = self.plan.body.env.keys() | self.plan.body.carried.keys()
-        return any(isinstance(n, ast.Name) and n.id in inner for n in ast.walk(expr))
+        return any(isinstance(n, ast.Name) and n.id in inner for n in walk(expr))
 
     def _is_traced_argument(self, expr: ast.expr, parent: ast.AST) -> bool:
         """Whether an expression is an argument that `jax.jit` traces, so that an array does as well as a number."""
