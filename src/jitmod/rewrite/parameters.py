@@ -37,7 +37,8 @@ from jitmod.source.scopes import Scope
 class Parameter:
     """A parameter of the compiled function: `text` is what the call passes for it. `leads`: it stands before others.
 
-    `holds`: arrays, python (a value that must not be traced), or objects (Modules, functions, optimisers).
+    `holds`: arrays, number (one that is passed as an array), python (a value that must not be traced), or objects
+    (Modules, functions, optimisers).
     """
 
     name: str
@@ -99,7 +100,8 @@ class Parameters:
                 wish = expr.id if isinstance(expr, ast.Name) else expr.attr
                 wish = wish.lstrip("_").lower() if number is expr else f"{wish.lstrip('_').lower()}_term"
                 asarray = self.imports.refer("jax.numpy.asarray")
-                self.renamed[number] = self.add(f"{asarray}({self.document.text(number)})", wish, own=own)
+                text = f"{asarray}({self.document.text(number)})"
+                self.renamed[number] = self.add(text, wish, own=own, holds="number")
                 return
         text = self.document.text(expr)
         wish = "module" if text == "self" else text.rpartition(".")[2].lstrip("_")

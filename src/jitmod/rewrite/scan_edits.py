@@ -188,8 +188,7 @@ class ScanEdits(LoopEdits):
 
     def _needed(self) -> set[str]:
         """The names of the header that host work reads, or that are read after the loop."""
-        hosts = (*self.plan.steady, *self.plan.due)
-        read = {v.name for n in hosts for v in n.reads() if v.origin == "item"}
+        read = {v.name for n in self.plan.body.host_nodes() for v in n.reads() if v.origin == "item"}
         return read | self.plan.live_outs.targets
 
     def _host_loop(self, start: str) -> list[str]:
@@ -355,8 +354,11 @@ class ScanEdits(LoopEdits):
         return [c for line, c in document_comments(self.document) if first <= line < last and line not in moved]
 
     def _fold_edits(self) -> list[Edit]:
-        """`jnp.stack(ys)` of what is an array for certain is that array."""
-        if self._condition() is not None or self.plan.block.kind != "whole":
-            return []
+        """`jnp.stack(ys)` of what is an array, where there were steps; a list that held something is left to it."""
         named = [a for a in self.plan.appends if a.folds and self.names[a.value] == a.name]
-        return [Edit(*self.document.span(f), a.name) for a in named for f in a.folds]
+        if self._condition() is None:
+            return [Edit(*self.document.span(f), a.name) for a in named for f in a.folds]
+        infer = self.function.effects.inference
+        stacks = [(f, a.name) for a in named if not a.seeded for f in a.folds
+                  if infer.dotted(f.func, self.module) != "jax.numpy.asarray"]  # fmt: skip
+        return [self.restacked(fold, name) for fold, name in stacks]

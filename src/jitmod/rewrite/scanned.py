@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from jitmod.analysis.batching import Emit
@@ -87,7 +87,7 @@ class Scanned(Compiled):
             name = carried.name
             number = begins_as_number(carried, self.plan.loop, self.effects)
             text = f"{self.imports.refer('jax.numpy.asarray')}({name})" if number else name
-            self.parameters.add(text, name, own=name)
+            self.parameters.add(text, name, own=name, holds="number" if number else "arrays")
         items = self._items()
         for node in self.plan.body.device_nodes():
             self._rename_uses(node)
@@ -315,6 +315,9 @@ class Scanned(Compiled):
         found = self.parameters.found
         if self.uses_equinox or any(p.holds == "objects" for p in found):
             return self.imports.refer("equinox.filter_jit")
+        asarray = f"{self.imports.refer('jax.numpy.asarray')}("
+        plain = {p: p.text.removeprefix(asarray)[:-1] for p in found if p.holds == "number"}  # jax.jit traces numbers
+        found[:] = [replace(p, text=plain.get(p, p.text)) for p in found]
         static = [p.name for p in found if p.holds == "python" or p.name == self.length]
         jit = self.imports.refer("jax.jit")
         if not static:
