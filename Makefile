@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo test oracle graphs slow kills statistics clean
+.PHONY: demo test oracle graphs carries slow kills statistics clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -33,6 +33,11 @@ oracle: $(VENV)/test.stamp
 # Five hundred generated call graphs before and after the codemods of boundaries.
 graphs: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/call_graphs.py 500
+
+# Five hundred generated loops with a carried state before and after scanify, and the compilation of a long RNN.
+carries: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/carries.py 500
+	$(BIN)/python benchmarks/carries.py --compile
 
 # The trials that CI leaves out: CI runs one of each kind.
 slow: $(VENV)/test.stamp

@@ -173,13 +173,15 @@ class Scannable(Batchable):
             case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AugAssign(
                 target=ast.Name(id=name), value=value
             ) if node.op == "host" and not node.guards:
-                simple = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Constant, ast.operator, ast.unaryop, ast.expr_context)
+                simple = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Constant)
                 plain = all(isinstance(n, simple) for n in walk(value))
+                steps = [n for n in walk(value) if isinstance(n, ast.BinOp)]
+                total = all(isinstance(n.op, ast.Add | ast.Sub | ast.Mult) for n in steps)
                 before = written_before(name, self.graph.loop, self.graph.effects)
                 first = isinstance(node.statement, ast.Assign) or isinstance(before, Number)
                 numbers = all(isinstance(infer.kind(n, module), Number) or self._counts(n)
                               for n in walk(value) if isinstance(n, ast.Name) and n.id != name)  # fmt: skip
-                return plain and first and numbers and not self.graph.accesses(node)
+                return plain and first and numbers and (total or not self.graph.accesses(node))
         return False
 
     def _counts(self, name: ast.Name) -> bool:
@@ -254,8 +256,9 @@ def _becoming(graph: Graph) -> Mapping[str, Kind]:
         if is_device(value.kind) or isinstance(value.kind, NdArray):
             continue
         following = graph.body.env.get(name)
-        if following is not None and is_device(following.kind):
-            found[name] = following.kind
+        before = written_before(name, graph.loop, graph.effects)
+        if is_device(before) or (following is not None and is_device(following.kind)):
+            found[name] = before if following is None or not is_device(following.kind) else following.kind
             continue
         for statement in graph.loop.body:
             match statement:

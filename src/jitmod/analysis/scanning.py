@@ -79,9 +79,10 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
     check_likely_bugs(loop, effects)
     block = _block(graph)
     scannable = _take_sides(graph, block)
-    device = body.device_nodes()
-    if _is_batched(device, scannable):
+    if _is_batched(body.device_nodes(), scannable):
         return None
+    fold(body)
+    device = body.device_nodes()
     carry = _carry(body, device)
     if not carry:
         raise Unplannable("host-effect", loop.node, "what one step hands to the next is made on the host")
@@ -174,7 +175,6 @@ def _take_sides(graph: Graph, block: Block) -> Scannable:
             raise Unplannable(cause.reason, cause.node, cause.message)
     for node in body.nodes:
         node.side = "scan" if node in scannable.nodes else "host"
-    fold(body)
     return scannable
 
 

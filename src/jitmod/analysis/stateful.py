@@ -8,9 +8,9 @@ from jitmod.analysis.batching import heavy_calls
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Loop
-from jitmod.analysis.scannable import holds_arrays
+from jitmod.analysis.scannable import holds_arrays, written_before
 from jitmod.analysis.syntax import calls
-from jitmod.analysis.values import Array
+from jitmod.analysis.values import UNKNOWN, Array, is_device
 from jitmod.source.nodes import walk
 from jitmod.source.project import Function
 
@@ -40,7 +40,8 @@ def stateful(loop: Loop, effects: Effects) -> ast.stmt | None:
                  and isinstance(n, ast.Name)}  # fmt: skip
         kind = infer.kind(statement.value, module)
         runs = any(id(n) in heavy for n in walk(statement.value))
-        on_device = runs or (holds_arrays(kind, infer) and not (isinstance(kind, Array) and kind.is_key))
+        begun = kind == UNKNOWN and any(is_device(written_before(n, loop, effects)) for n in names)
+        on_device = begun or runs or (holds_arrays(kind, infer) and not (isinstance(kind, Array) and kind.is_key))
         exposed = {n for n in names - bound if first.get(n, index + 1) <= index or isinstance(statement, ast.AugAssign)}
         if on_device and exposed:
             return None if _runs_blocks(loop, statement.value, infer) else statement

@@ -1,0 +1,309 @@
+"""What scanify leaves alone, and the reason that it gives. The ids read as the specification."""
+
+from __future__ import annotations
+
+import pytest
+from harness import program, reasons
+from jitmod.codemods.scanify import Scanify
+
+from jitmod.analysis.reasons import REASONS
+
+DATA = """
+class Net(eqx.Module):
+    layer: eqx.nn.Linear
+
+    def __call__(self, x):
+        return jax.nn.relu(self.layer(x))
+
+
+@jax.jit
+def advance(u, rate=0.1):
+    return u + rate * (jnp.roll(u, 1) - u)
+
+
+opt = optax.adam(1e-2)
+
+"""
+
+REFUSED = {
+    "host work decides on the next step": (
+        """
+        def f(u: jax.Array, operator):
+            rate = 0.1
+            for _ in range(100):
+                u = advance(u, rate)
+                print(float(u[0]))
+                rate = float(input())
+            return u
+        """,
+        "host-effect",
+    ),
+    "host arithmetic that could lose its precision": (
+        """
+        def f(u: jax.Array):
+            s = 0.5
+            for _ in range(100):
+                u = u + (1 - s)
+                s = s * 0.5
+            return u
+        """,
+        "host-arithmetic",
+    ),
+    "an exit that depends on data": (
+        """
+        def f(u: jax.Array):
+            for _ in range(100):
+                u = advance(u)
+                if jnp.max(u) < 0.1:
+                    break
+            return u
+        """,
+        "data-dependent-exit",
+    ),
+    "a step that is skipped": (
+        """
+        def f(u: jax.Array, skip: list[bool]):
+            for flag in skip:
+                if flag:
+                    u = advance(u)
+            return u
+        """,
+        "guarded-work",
+    ),
+    "three steps": (
+        """
+        def f(u: jax.Array):
+            for _ in range(3):
+                u = advance(u)
+            return u
+        """,
+        "too-few-steps",
+    ),
+    "the carry grows": (
+        """
+        def f(u: jax.Array):
+            for _ in range(20):
+                u = jnp.concatenate([u, advance(u[-3:])])
+            return u
+        """,
+        "growing-carry",
+    ),
+    "lists before the loop, tuples after a step": (
+        """
+        @jax.jit
+        def step(params):
+            return [(w * 0.9, b) for w, b in params]
+
+        def f(w: jax.Array, n: int):
+            params = [[w, w], [w, w]]
+            for _ in range(n):
+                params = step(params)
+            return params
+        """,
+        "carry-type",
+    ),
+    "integers before the loop, fractions after a step": (
+        """
+        def f(xs: jax.Array):
+            u = jnp.zeros(5, jnp.uint8)
+            for x in xs:
+                u = (u + x) / 2
+            return u
+        """,
+        "carry-type",
+    ),
+    "the state holds a Python number": (
+        """
+        class State(NamedTuple):
+            u: jax.Array
+            t: int = 0
+
+        def step(s: State) -> State:
+            return s._replace(u=advance(s.u), t=s.t + 1)
+
+        def f(s: State):
+            for _ in range(20):
+                s = step(s)
+            return s
+        """,
+        "carry-type",
+    ),
+    "the optimiser's state never comes back": (
+        """
+        @jax.jit
+        def step(w, opt_state):
+            updates, opt_state = opt.update(w, opt_state)
+            return optax.apply_updates(w, updates)
+
+        def f(w: jax.Array):
+            opt_state = opt.init(w)
+            for _ in range(20):
+                w = step(w, opt_state)
+            return w
+        """,
+        "state-not-returned",
+    ),
+    "a compiled step that keeps the first of several optimisers": (
+        """
+        def f(w: jax.Array):
+            @jax.jit
+            def step(w, s):
+                updates, s = optim.update(w, s)
+                return optax.apply_updates(w, updates), s
+
+            for rate in (0.1, 0.01):
+                optim = optax.sgd(rate)
+                s = optim.init(w)
+                for _ in range(20):
+                    w, s = step(w, s)
+            return w
+        """,
+        "rebound-global",
+    ),
+    "the host reads the whole state of every step": (
+        """
+        @eqx.filter_jit
+        def step(net, x):
+            return eqx.tree_at(lambda n: n.layer.bias, net, net.layer.bias + net(x))
+
+        def f(net: Net, x: jax.Array, show):
+            for _ in range(20):
+                net = step(net, x)
+                show(net)
+            return net
+        """,
+        "unknown-result",
+    ),
+    "a nested function that reads the state": (
+        """
+        def f(u: jax.Array, call):
+            def show():
+                print(u)
+
+            for _ in range(20):
+                u = advance(u)
+                call(show)
+            return u
+        """,
+        "late-binding",
+    ),
+    "another sequence may end the loop": (
+        """
+        def f(u: jax.Array, xs: jax.Array, names: list[str]):
+            for name, x in zip(names, xs):
+                u = advance(u) + x
+            return u
+        """,
+        "unknown-iterable",
+    ),
+    "a generator": (
+        """
+        def batches(xs):
+            for x in xs:
+                yield x
+
+        def f(u: jax.Array, xs: jax.Array):
+            for x in batches(xs):
+                u = advance(u) + x
+            return u
+        """,
+        "lazy-iterator",
+    ),
+    "a clock": (
+        """
+        import time
+
+        def f(u: jax.Array):
+            for _ in range(20):
+                start = time.time()
+                u = advance(u)
+                print(time.time() - start)
+            return u
+        """,
+        "timing-loop",
+    ),
+    "an error in the middle can be seen": (
+        """
+        def f(u: jax.Array, log: list):
+            try:
+                for i in range(20):
+                    u = advance(u)
+                    log.append(1 / float(u[0]))
+            except ZeroDivisionError:
+                pass
+            return u
+        """,
+        "exception-order",
+    ),
+    "a progress bar": (
+        """
+        from tqdm import tqdm
+
+        def f(u: jax.Array):
+            for i in tqdm(range(20)):
+                u = advance(u)
+            return u
+        """,
+        "host-effect",
+    ),
+    "an optimiser in the carry": (
+        """
+        def f(w: jax.Array, s):
+            optim = optax.sgd(0.1)
+            for k in range(20):
+                updates, s = optim.update(w, s)
+                w = optax.apply_updates(w, updates)
+                optim = optax.sgd(0.1)
+            return w
+        """,
+        "host-arithmetic",
+    ),
+    "numpy arithmetic in the first step": (
+        """
+        def f(n: int):
+            u = np.ones(3)
+            for _ in range(n):
+                u = jnp.cos(u * 2)
+            return u
+        """,
+        "host-arithmetic",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), REFUSED.values(), ids=REFUSED)
+def test_reason(body: str, reason: str) -> None:
+    assert reason in REASONS
+    text = "from typing import NamedTuple\n\n" + program(DATA) + "\n" + program(body).partition("import optax\n")[2]
+    assert reasons(Scanify(), text) == [reason]
+
+
+LEFT = {
+    "items that are independent, but for their keys": """
+        def f(net: Net, xs: jax.Array, key):
+            out = []
+            for x in xs:
+                key, sub = jax.random.split(key)
+                out.append(net(x + jax.random.normal(sub, x.shape)))
+            return out
+        """,
+    "a sum of independent items": """
+        def f(net: Net, xs: jax.Array):
+            total = 0.0
+            for x in xs:
+                total += jnp.sum(net(x))
+            return total
+        """,
+    "host numbers alone": """
+        def f(n: int):
+            total = 0.0
+            for i in range(n):
+                total += i * 0.5
+            return total
+        """,
+}
+
+
+@pytest.mark.parametrize("body", LEFT.values(), ids=LEFT)
+def test_finds_nothing(body: str) -> None:
+    assert reasons(Scanify(), program(DATA) + "\n" + program(body).partition("import optax\n")[2]) == []
