@@ -167,7 +167,7 @@ def _settle_scan(acts, rate):
 
 
 def settle(acts: jax.Array, rate: float):
-    acts, energy = _settle_scan(acts, jnp.asarray(rate))
+    acts, energy = _settle_scan(acts, rate)
     return acts, energy
 """,
         ),
