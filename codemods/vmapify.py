@@ -38,7 +38,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from jitmod.analysis import library
-from jitmod.analysis.batching import BatchPlan, batch, heavy_calls
+from jitmod.analysis.batching import BatchPlan, batch, heavy_calls, is_in_chunks
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses, describe
 from jitmod.analysis.loops import Loop, Unplannable, loops_in, trip_of
@@ -226,6 +226,18 @@ def vote(nets: list[Net], x: jax.Array):
 """,
         ),
         Leaves("import jax.numpy as jnp\n\n\ndef f(xs):\n    return [jnp.sum(x) for x in xs]\n"),
+        Leaves(
+            _HEAD
+            + """\
+@eqx.filter_jit
+def embed(net: Net, crops: jax.Array):
+    return jax.vmap(net)(crops)
+
+
+def embed_all(net: Net, crops: jax.Array):
+    return [embed(net, crops[start : start + 64]) for start in range(0, len(crops), 64)]
+"""
+        ),
         Refuses(
             _HEAD
             + """\
@@ -254,7 +266,7 @@ def first_positive(net: Net, crops: jax.Array):
         namer = Namer.of(project.module(document))
         for loop in loops_in(project.module(document)):
             heavy = heavy_calls(loop, effects)
-            if heavy:
+            if heavy and not is_in_chunks(loop, heavy, effects):
                 yield self._decide(loop, heavy[0], effects, contexts, namer)
 
     def _decide(self, loop: Loop, heavy: ast.Call, effects: Effects, contexts: Contexts, namer: Namer) -> Finding:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import textwrap
+from typing import Any
 
+import jax
+import numpy as np
 from jitmod.codemods.vmapify import Vmapify
 
 from jitmod.model import Finding, Patch, Refusal
@@ -27,6 +32,13 @@ class Net(eqx.Module):
 
 
 '''
+DATA = """
+NET = Net(eqx.nn.Linear(3, 3, key=jax.random.key(0)))
+XS = jax.random.normal(jax.random.key(1), (5, 3))
+YS = jax.random.normal(jax.random.key(2), (5, 3))
+ITEMS = list(XS)
+NAMES = ["a", "b", "c"]
+"""
 
 
 def program(body: str) -> str:
@@ -63,3 +75,26 @@ def reasons(text: str, **others: str) -> list[str]:
 def messages(text: str) -> list[str]:
     """The sentences of the refusals, in order."""
     return [f.message for f in findings(text) if isinstance(f, Refusal)]
+
+
+def run(text: str) -> tuple[Any, str]:
+    """The results of two calls of `workload()`, and what they print."""
+    space: dict[str, Any] = {}
+    exec(compile(text, "main.py", "exec"), space)
+    sink = io.StringIO()
+    with contextlib.redirect_stdout(sink):
+        results = [space["workload"](), space["workload"]()]
+    return results, sink.getvalue()
+
+
+def assert_same(a: Any, b: Any) -> None:
+    leaves, tree = jax.tree.flatten(a)
+    others, other_tree = jax.tree.flatten(b)
+    assert tree == other_tree
+    for x, y in zip(leaves, others, strict=True):
+        assert type(x) is type(y)
+        if isinstance(x, str):
+            assert x == y
+        else:
+            assert getattr(x, "dtype", None) == getattr(y, "dtype", None)
+            np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-5, atol=1e-6)

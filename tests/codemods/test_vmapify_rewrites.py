@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from typing import Any
 
 import jax
-import numpy as np
 import pytest
-from programs import findings, program, reasons, rewritten
+from programs import DATA, assert_same, findings, program, reasons, rewritten, run
 
 from jitmod.model import Patch, Variant
 from jitmod.rewrite.edits import compose
 from jitmod.source.document import Document
-
-DATA = """
-NET = Net(eqx.nn.Linear(3, 3, key=jax.random.key(0)))
-XS = jax.random.normal(jax.random.key(1), (5, 3))
-YS = jax.random.normal(jax.random.key(2), (5, 3))
-ITEMS = list(XS)
-NAMES = ["a", "b", "c"]
-"""
 
 PROGRAMS = {
     "append to a fresh list": """
@@ -478,29 +467,6 @@ PROGRAMS = {
             return f(NET, XS, jax.random.key(5))
         """,
 }
-
-
-def run(text: str) -> tuple[Any, str]:
-    """The results of two calls of `workload()`, and what they print."""
-    space: dict[str, Any] = {}
-    exec(compile(text, "main.py", "exec"), space)
-    sink = io.StringIO()
-    with contextlib.redirect_stdout(sink):
-        results = [space["workload"](), space["workload"]()]
-    return results, sink.getvalue()
-
-
-def assert_same(a: Any, b: Any) -> None:
-    leaves, tree = jax.tree.flatten(a)
-    others, other_tree = jax.tree.flatten(b)
-    assert tree == other_tree
-    for x, y in zip(leaves, others, strict=True):
-        assert type(x) is type(y)
-        if isinstance(x, str):
-            assert x == y
-        else:
-            assert getattr(x, "dtype", None) == getattr(y, "dtype", None)
-            np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("body", PROGRAMS.values(), ids=PROGRAMS)

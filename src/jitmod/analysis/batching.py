@@ -15,7 +15,7 @@ from jitmod.analysis.effects import Effects
 from jitmod.analysis.fold import fold
 from jitmod.analysis.graph import Graph
 from jitmod.analysis.infer import Inference
-from jitmod.analysis.jits import Contexts, is_heavy
+from jitmod.analysis.jits import Contexts, is_heavy, jitted_target
 from jitmod.analysis.legality import (
     LiveOuts,
     check_clock,
@@ -84,6 +84,19 @@ def heavy_calls(loop: Loop, effects: Effects) -> list[ast.Call]:
                 inner = next((p for p in module.ancestors(node) if _is_barrier(p)), None)
                 found += [node] if inner is loop.node else []
     return sorted(found, key=lambda n: (n.lineno, n.col_offset))
+
+
+def is_in_chunks(loop: Loop, heavy: list[ast.Call], effects: Effects) -> bool:
+    """Whether a loop hands compiled functions chunks of its items already: `xs[start : start + size]`."""
+    match loop.node:
+        case ast.For(target=ast.Name(id=start), iter=ast.Call(func=ast.Name(id="range"), args=[_, _, size])):
+            step = f"{start} + {ast.unparse(size)}"
+            cut = any(isinstance(n, ast.Slice) and n.lower is not None and n.upper is not None
+                      and (ast.unparse(n.lower), ast.unparse(n.upper)) == (start, step)
+                      for s in loop.body for n in walk(s))  # fmt: skip
+            kinds = [effects.inference.kind(call.func, loop.module) for call in heavy]
+            return cut and all(jitted_target(kind, effects.inference)[0] is not None for kind in kinds)
+    return False
 
 
 def _is_barrier(node: ast.AST) -> bool:

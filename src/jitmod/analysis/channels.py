@@ -39,7 +39,7 @@ _SAFE_CALLS = frozenset({"print", "len", "float", "int", "bool", "str", "repr", 
 _SAFE_METHODS = frozenset({"append", "extend", "add", "update", "item", "tolist", "setdefault", "clear", "copy"})
 _PREFIXES = {
     "text": ("print", "logging.", "warnings.", "sys.", "tqdm.", "rich.", "absl.", "loguru.", "jax.debug.", "input",
-             "equinox.tree_pprint"),
+             "equinox.tree_pprint", "io.TextIOWrapper."),
     "clock": ("time.", "timeit.", "datetime."),
     "rng": ("random.", "numpy.random.", "secrets.", "uuid."),
     "gui": ("matplotlib.", "wandb."),

@@ -50,7 +50,10 @@ class Effects:
     inference: Inference
     _known: dict[Function, tuple[Hazard, ...]] = field(default_factory=dict)
     _active: set[Function] = field(default_factory=set)
-    harmless: dict[Function, bool] = field(default_factory=dict)  # remembered by `heap.changes_nothing`
+    changed: dict[Function, frozenset[str] | None] = field(default_factory=dict)  # remembered by `heap.own_changes`
+    changed_so_far: dict[Function, frozenset[str]] = field(default_factory=dict)  # its answers that a cycle cut short
+    changing: set[Function] = field(default_factory=set)  # what it is being asked
+    changes_cut: int = 0
     channels: dict[Function, frozenset[Access]] = field(default_factory=dict)  # remembered by `channels.of_function`
     reaching_boundary: dict[Function, bool] = field(default_factory=dict)  # remembered by `jits.is_heavy`
 

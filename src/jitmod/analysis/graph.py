@@ -15,7 +15,7 @@ from functools import cached_property
 from jitmod.analysis.channels import Access, accesses, conflict
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.heap import Read, Touch, touches
-from jitmod.analysis.loops import Loop, Stream
+from jitmod.analysis.loops import Loop, Stream, header
 from jitmod.analysis.reads import reads_of
 from jitmod.analysis.ssa import Body, Node, Value
 from jitmod.analysis.values import UNKNOWN
@@ -112,6 +112,9 @@ class Graph:
             if stream.source is not None and stream.kind == UNKNOWN:
                 what = f"iterating over `{ast.unparse(stream.source)}` may change it"
                 yield self.header, Touch("anything", stream.source, what)
+        if any(stream.tracked for stream in self.streams):  # a progress bar of the project's own counts, at the least
+            for touch in touches(header(self.loop)[1], self.loop.module, self.effects):
+                yield self.header, touch
         for node in self.body.nodes:
             root = node.root
             if node not in self.candidates and root is not None:

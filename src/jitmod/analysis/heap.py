@@ -36,7 +36,8 @@ from jitmod.analysis.values import (
 )
 from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.nodes import walk
-from jitmod.source.project import Function, SourceModule
+from jitmod.source.project import Class, Function, SourceModule
+from jitmod.source.signatures import is_static
 
 Path = tuple[str, ...]
 
@@ -118,38 +119,92 @@ def touches(
                     yield Touch("content", node, what, owner=own_container(target, module, effects))
             case ast.Call():
                 yield from _call_touches(node, root, module, effects)
-        if isinstance(node, ast.Name | ast.Attribute) and _acts(node, module, effects):
-            yield Touch("anything", node, f"using `{ast.unparse(node)}` may change it")
+        if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+            yield from _by_use(node, module, effects)
 
 
-def _acts(node: ast.expr, module: SourceModule, effects: Effects) -> bool:
-    """Whether merely using a value may change something: properties and operators of the project's classes."""
+def _by_use(node: ast.expr, module: SourceModule, effects: Effects) -> Iterator[Touch]:
+    """What merely using a value may change: properties and operators of the project's classes run code."""
     infer = effects.inference
+    what = f"using `{ast.unparse(node)}` may change it"
     if isinstance(node, ast.Attribute) and infer.classes.is_property(node, module):
-        return True
+        yield Touch("anything", node, what)
+        return
     kind = infer.kind(node, module)
-    if isinstance(kind, LazyIterator):
-        return True  # its next item may be made by code that changes anything
+    if isinstance(kind, LazyIterator) and not isinstance(node, ast.Call):
+        yield Touch("anything", node, what)  # its next item may be made by code that changes anything
     if not isinstance(kind, Instance) or isinstance(kind.cls, str) or infer.classes.is_module(kind.cls):
-        return False
+        return
     hidden = [m for c in infer.classes.lineage(kind.cls) for n, m in c.methods.items() if n.startswith("__")]
     setup = ("__init__", "__post_init__", "__new__", "__init_subclass__", "__call__", "__enter__", "__exit__")
-    return any(not changes_nothing(m, effects) for m in hidden if getattr(m.node, "name", "") not in setup)
+    for method in hidden:
+        if getattr(method.node, "name", "") not in setup:
+            yield from _of_method(method, node, what, effects)
+
+
+def _of_method(method: Function, node: ast.expr, what: str, effects: Effects) -> Iterator[Touch]:
+    """What a method changes, as far as its object's own attributes are all of it."""
+    changed = own_changes(method, effects)
+    if changed is None:
+        yield Touch("anything", node, what)
+    else:
+        yield from (Touch("attribute", node, what, name) for name in sorted(changed))
 
 
 def changes_nothing(function: Function, effects: Effects) -> bool:
     """Whether calling a function changes no object that existed before, text and files aside."""
-    known = effects.harmless
-    if function not in known:
-        known[function] = True  # a recursive call adds nothing
-        known[function] = not effects.of_function(function) or not any(_lasting_changes(function, effects))
-    return known[function]
+    return own_changes(function, effects) == frozenset()
 
 
-def _lasting_changes(function: Function, effects: Effects) -> Iterator[bool]:
+def own_changes(function: Function, effects: Effects) -> frozenset[str] | None:
+    """The attributes of its object that a method binds anew; None where it may change anything else, text aside."""
+    known, provisional, active = effects.changed, effects.changed_so_far, effects.changing
+    if function in known:
+        return known[function]
+    if function in active or function in provisional:
+        effects.changes_cut += 1
+        return provisional.get(function, frozenset())  # a recursive call adds nothing
+    before = effects.changes_cut
+    active.add(function)
+    found = _own_changes(function, effects) if effects.of_function(function) else frozenset()
+    active.discard(function)
+    if found is None or effects.changes_cut == before or not active:
+        known[function] = found
+    else:
+        provisional[function] = found  # complete only together with what is being answered further out
+    if not active:
+        provisional.clear()
+    return found
+
+
+def _own_changes(function: Function, effects: Effects) -> frozenset[str] | None:
+    method = function.owner is not None and function.parameters and not is_static(function)
+    receiver = function.parameters[0].arg if method else ""
+    mine = receiver and len(function.scope.bindings[receiver]) == 1
     body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
-    yield from (not touch.owner for part in body for touch in touches(part, function.module, effects))
-    yield from (isinstance(n, ast.Global | ast.Nonlocal | ast.Yield | ast.YieldFrom) for s in body for n in walk(s))
+    forbidden = ast.Global | ast.Nonlocal
+    if getattr(function.node, "name", "") != "__iter__":  # runs whenever its object is used, as far as anybody knows
+        forbidden |= ast.Yield | ast.YieldFrom
+    if any(isinstance(n, forbidden) for part in body for n in walk(part)):
+        return None
+    names: set[str] = set()
+    for touch in (t for part in body for t in touches(part, function.module, effects)):
+        if touch.owner:
+            continue
+        if touch.how != "attribute" or not mine or _holder(touch.node) != receiver:
+            return None
+        names.add(touch.name)
+    return frozenset(names)
+
+
+def _holder(node: ast.AST) -> str:
+    """The name whose attribute is bound, or whose method is called."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=name)) | ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
+            return name
+        case ast.Name(id=name):
+            return name
+    return ""
 
 
 def own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> str:
@@ -180,16 +235,29 @@ def _call_touches(call: ast.Call, statement: ast.AST, module: SourceModule, effe
     written = ast.unparse(call.func)
     if isinstance(call.func, ast.Attribute) and call.func.attr in library.MUTATING_METHODS:
         receiver = infer.kind(call.func.value, module)
-        if not isinstance(receiver, Array | Device) and not _is_update_of_array(call.func):
+        own = isinstance(callee, Routine) and isinstance(callee.target, Function)
+        kept = isinstance(receiver, Array | Device) or receiver == library.TEXT_STREAM
+        if not (kept or own) and not _is_update_of_array(call.func):
             owner = own_container(call.func.value, module, effects)
             always = isinstance(statement, ast.Expr) and statement.value is call and call.func.attr == "append"
             how = "append" if always else "content"
             yield Touch(how, call, f"`{written}(...)` changes it", owner=owner)
-        return
+        if not own:
+            return
     given = [infer.kind(v, module) for v in [*call.args, *[k.value for k in call.keywords]]]
     runs = any(isinstance(k, Routine | Transformed) and not _is_benign(k, effects) for k in given)
-    if runs or _writes_argument(call, callee) or not _is_benign(callee, effects):
-        yield Touch("anything", call, f"`{written}(...)` may change it")
+    what = f"`{written}(...)` may change it"
+    if runs or _writes_argument(call, callee):
+        yield Touch("anything", call, what)
+        return
+    match callee:
+        case Routine(Function() as method, Instance(Class() as cls)) if not infer.classes.is_module(cls):
+            name = getattr(method.node, "name", "")
+            others = [c.methods[name] for c in infer.classes.subclasses(cls) if name in c.methods]
+            for one in (method, *others):
+                yield from _of_method(one, call, what, effects)
+        case _ if not _is_benign(callee, effects):
+            yield Touch("anything", call, what)
 
 
 def _writes_argument(call: ast.Call, callee: Kind) -> bool:
@@ -226,6 +294,9 @@ def _is_benign(callee: Kind, effects: Effects) -> bool:
             return effects.inference.classes.is_module(cls) and clean
         case ClassRef(str() as name):
             return library.is_module_class(name)
+        case ClassRef(Class() as cls) if not (cls.node.bases or cls.node.keywords or cls.node.decorator_list):
+            init = cls.methods.get("__init__")
+            return "__new__" not in cls.methods and (init is None or own_changes(init, effects) is not None)
     return False
 
 

@@ -19,6 +19,7 @@ from jitmod.analysis.parts import attribute, subscript
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.results import augmented, library_result
 from jitmod.analysis.returns import returned, returned_by_call
+from jitmod.analysis.trackers import stand_in, wrapped
 from jitmod.analysis.values import (
     UNKNOWN,
     Array,
@@ -168,7 +169,8 @@ class Inference:
             return self.of_library(node.id)
         reached = reaching(node.id, node, scope)
         kept = [b for b in reached if not keeps_kind(b, module, self)] or reached
-        kind = self._as_stable(joined([self.bound(b, module) for b in kept]), scope, node.id)
+        kinds = [self.bound(b, module) for b in kept]
+        kind = self._as_stable(stand_in(kinds) or joined(kinds), scope, node.id)
         return as_changed(kind, node.id, scope, self) if isinstance(kind, Sequence | Record) else kind
 
     def _as_stable(self, kind: Kind, scope: Scope, name: str) -> Kind:
@@ -191,7 +193,7 @@ class Inference:
             case "augment" if binding.value is not None and isinstance(binding.node, ast.AugAssign):
                 return augmented(binding, binding.node, module, self)
             case "item" if binding.value is not None:
-                return unpacked(item_of(self.kind(binding.value, module)), binding.path)
+                return unpacked(item_of(self.iterated(binding.value, module)), binding.path)
             case "import":
                 return self.meaning(binding.target)
             case "def":
@@ -209,7 +211,7 @@ class Inference:
                 head, *tail = rest.split(".")
                 with self.once((scope, head)) as first:  # a name that a module imports from itself, by some way round
                     kinds = [self.bound(b, scope.module) for b in scope.bindings[head]] if first else [UNKNOWN]
-                kind = self._as_stable(joined(kinds), scope, head)
+                kind = self._as_stable(stand_in(kinds) or joined(kinds), scope, head)
                 for attr in tail:
                     kind = self.attribute(kind, attr)
                 return kind
@@ -217,9 +219,15 @@ class Inference:
                 return self.of_library(name)
         return UNKNOWN
 
+    def iterated(self, iterable: ast.expr, module: SourceModule) -> Kind:
+        """The kind of what is iterated over: a progress bar stands for what it wraps."""
+        return self.kind(wrapped(iterable, module, self) or iterable, module)
+
     def of_library(self, dotted: str) -> Kind:
         if library.is_module_class(dotted) or dotted == "equinox.nn.State":
             return ClassRef(dotted)
+        if dotted in library.TEXT_STREAMS:
+            return library.TEXT_STREAM
         if library.role(dotted) is library.Role.UNKNOWN and "." not in dotted:
             return Namespace(dotted)
         return Routine(dotted)
@@ -287,6 +295,10 @@ class Inference:
                 if any(isinstance(k, Array | Device) for k in kinds):
                     return Array()
                 return NdArray() if any(isinstance(k, NdArray) for k in kinds) else UNKNOWN
+            case ast.BoolOp(op=ast.Or(), values=[first, second]):  # `file or sys.stderr`: a default for no argument
+                other = self.kind(second, module)
+                given = self.kind(first, module)
+                return other if isinstance(other, Instance) and given == Constant() else join(given, other)
             case ast.IfExp(body=body, orelse=orelse):
                 return join(self.kind(body, module), self.kind(orelse, module))
             case ast.NamedExpr(value=value):

@@ -12,7 +12,7 @@ from jitmod.analysis.heap import Read, Touch, path_of, touches
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.liveness import live_after
-from jitmod.analysis.loops import COLLECTING, Loop, Stream, Unplannable
+from jitmod.analysis.loops import COLLECTING, Loop, Stream, Unplannable, header
 from jitmod.analysis.managers import may_swallow
 from jitmod.analysis.reads import may_be_alias
 from jitmod.analysis.ssa import Body, Node, Value
@@ -79,6 +79,10 @@ def check_header(loop: Loop, body: Body, found: tuple[Stream, ...], effects: Eff
         if stream.source is None or isinstance(stream.kind, Array) or not path_of(stream.source):
             continue
         read = Read(path_of(stream.source), True, may_be_alias(stream.source, loop, effects))
+        by_bar = touches(header(loop)[1], loop.module, effects) if stream.tracked else ()
+        for touch in by_bar:
+            if touch.hits(read):
+                raise clash_refusal(read, touch)
         for node in nodes:
             apart = {expr for expr in node.uses if not isinstance(expr, ast.Name)}
             for touch in touches(node.root, loop.module, effects, apart) if node.root is not None else ():

@@ -145,6 +145,9 @@ MUTATING_METHODS = frozenset(
 # wrappers that show progress and hand the items on as they are
 TRACKERS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.autonotebook.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm",
                       "rich.progress.track"})  # fmt: skip
+# an object whose methods write text and change nothing else
+TEXT_STREAM = Instance("io.TextIOWrapper")
+TEXT_STREAMS = frozenset({"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"})
 
 
 def _below(dotted: str, names: tuple[str, ...]) -> bool:
@@ -239,6 +242,8 @@ def result(dotted: str) -> Kind:
         return Device()
     if dotted.startswith(("jax.numpy.", "jax.nn.", "jax.random.", "jax.image.", "jax.ops.")):
         return Array()
+    if dotted in TRACKERS - {"rich.progress.track"}:
+        return Instance(dotted)
     if dotted == "logging.getLogger":
         return Instance("logging.Logger")
     if dotted == "jax.device_get":

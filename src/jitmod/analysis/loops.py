@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.reaching import reaching
+from jitmod.analysis.trackers import wrapped
 from jitmod.analysis.values import (
     Array,
     Constant,
@@ -226,9 +226,10 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
                         return
             yield Stream(target.id, None, Range(_range_length(args)), from_zero=_counts_from_zero(args))
             return
-        case ast.Call(args=[inner, *_]) if infer.dotted(iterable.func, module) in library.TRACKERS:
-            yield from (replace(stream, tracked=True) for stream in _streams(target, inner, module, infer))
-            return
+    tracked = wrapped(iterable, module, infer)
+    if tracked is not None:
+        yield from (replace(stream, tracked=True) for stream in _streams(target, tracked, module, infer))
+        return
     kind = infer.kind(iterable, module)
     written = ast.unparse(iterable)
     if isinstance(iterable, ast.Attribute) and infer.classes.is_property(iterable, module):

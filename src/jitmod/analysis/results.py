@@ -54,7 +54,7 @@ def library_result(name: str, receiver: Kind | None, call: ast.Call, module: Sou
         case "zip":
             return Iterator(Record(tuple(item_of(a) for a in args)))
         case "enumerate":
-            return Iterator(Record((Number("int"), item_of(first))))
+            return Iterator(Record((Number("int"), item_of(infer.iterated(call.args[0], module) if args else UNKNOWN))))
         case "map" | "filter" | "iter":
             return Iterator(UNKNOWN)
         case "abs" | "min" | "max" | "sum" | "copy.copy" | "copy.deepcopy":
