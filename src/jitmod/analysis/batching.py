@@ -88,8 +88,12 @@ def heavy_calls(loop: Loop, effects: Effects) -> list[ast.Call]:
 
 def is_in_chunks(loop: Loop, heavy: list[ast.Call], effects: Effects) -> bool:
     """Whether a loop hands compiled functions chunks of its items already: `xs[start : start + size]`."""
-    match loop.node:
-        case ast.For(target=ast.Name(id=start), iter=ast.Call(func=ast.Name(id="range"), args=[_, _, size])):
+    try:
+        target, iterable = header(loop)
+    except Unplannable:
+        return False
+    match target, iterable:
+        case ast.Name(id=start), ast.Call(func=ast.Name(id="range"), args=[_, _, size]):
             step = f"{start} + {ast.unparse(size)}"
             cut = any(isinstance(n, ast.Slice) and n.lower is not None and n.upper is not None
                       and (ast.unparse(n.lower), ast.unparse(n.upper)) == (start, step)
