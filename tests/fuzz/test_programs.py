@@ -1,6 +1,6 @@
 """Generated loop programs, before and after vmapify, through real JAX in double precision: nothing may differ.
 
-    JITMOD_FUZZ=500 pytest tests/fuzz     # more programs than CI runs
+JITMOD_FUZZ=500 pytest tests/fuzz     # more programs than CI runs
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from generate import program
 from jitmod.codemods.vmapify import Vmapify
 from runs import difference, run
 
-from jitmod.model import Patch, Refusal
+from jitmod.model import Finding, Patch, Refusal
 from jitmod.rewrite.codemod import scan
 from jitmod.rewrite.edits import compose
 from jitmod.source.document import Document
 from jitmod.source.project import Project
 
-COUNT = int(os.environ.get("JITMOD_FUZZ", "60"))
+COUNT = int(os.environ.get("JITMOD_FUZZ", "100"))
 BLOCK = 10
 
 
@@ -32,26 +32,30 @@ def double_precision() -> Iterator[None]:
 
 
 def outcome(seed: int) -> str:
-    """`patch`, or the reason of a refusal. Fails where the rewritten program is not the same."""
+    """The forms of the patch, or the reason of the refusal. Fails where a rewritten program is not the same."""
     text = program(seed)
     document = Document.parse("app.py", text.encode())
-    (finding,) = scan([Vmapify()], Project.of({"app.py": document}), ["app.py"]).findings
+    (finding,) = found_in(document)
     if isinstance(finding, Refusal):
         return finding.reason
     assert isinstance(finding, Patch)
-    written = compose(document, finding.variants[0].realise({"batch_size": 2})).decode()
-    again = Document.parse("app.py", written.encode())
-    assert scan([Vmapify()], Project.of({"app.py": again}), ["app.py"]).findings == (), f"not idempotent:\n{written}"
     expected, printed = run(text)
-    got, said = run(written)
-    found = difference(expected, got)
-    assert found is None, f"seed {seed}: {found}\n{text}\n---\n{written}"
-    assert printed == said, f"seed {seed}: printed text\n{text}\n---\n{written}"
-    return "patch"
+    for variant in finding.variants:
+        written = compose(document, variant.realise({"batch_size": 2})).decode()
+        again = found_in(Document.parse("app.py", written.encode()))
+        assert again == (), f"seed {seed}, {variant.form}: found again: {again}\n{written}"
+        got, said = run(written)
+        found = difference(expected, got)
+        assert found is None, f"seed {seed}, {variant.form}: {found}\n{text}\n---\n{written}"
+        assert printed == said, f"seed {seed}, {variant.form}: printed text\n{text}\n---\n{written}"
+    return " and ".join(variant.form for variant in finding.variants)
+
+
+def found_in(document: Document) -> tuple[Finding, ...]:
+    return scan([Vmapify()], Project.of({"app.py": document}), ["app.py"]).findings
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BLOCK))
 def test_nothing_differs(first: int) -> None:
     histogram = Counter(outcome(seed) for seed in range(first, min(first + BLOCK, COUNT)))
-    print(dict(histogram))
-    assert histogram["patch"] > 0
+    assert sum(count for how, count in histogram.items() if "lax.map" in how) >= BLOCK // 3

@@ -16,6 +16,7 @@ import numpy as np
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.library import Role
+from jitmod.analysis.reaching import reaching
 from jitmod.analysis.syntax import below
 from jitmod.analysis.values import (
     Array,
@@ -114,7 +115,7 @@ def touches(
             ):
                 yield Touch("content", node, f"`{ast.unparse(target)}` may be changed in place")
             case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):
-                if not is_immutable(effects.inference.kind(target, module), effects):
+                if not _holds_immutable(target, module, effects):
                     what = f"`{ast.unparse(target)}` may be changed in place"
                     yield Touch("content", node, what, owner=own_container(target, module, effects))
             case ast.Call():
@@ -208,14 +209,14 @@ def _holder(node: ast.AST) -> str:
 
 
 def own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> str:
-    """The name of a list, dict or set that every binding makes anew in this function; else nothing."""
+    """The name of a list, dict or set that every binding it may have here makes anew in this function; else nothing."""
     if not isinstance(expr, ast.Name):
         return ""
     scope = effects.inference.scope_binding(expr.id, expr, module)
     if scope is None or scope.parent is None:
         return ""
     fresh = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
-    for binding in scope.bindings[expr.id]:
+    for binding in reaching(expr.id, expr, scope):
         value = binding.value
         if isinstance(binding.node, ast.Assign) and len(binding.node.targets) > 1:
             return ""
@@ -223,6 +224,8 @@ def own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> str
             value = value.elts[index] if isinstance(value, ast.Tuple) and index < len(value.elts) else None
         if binding.how == "augment":
             continue
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) and isinstance(value.left, ast.List):
+            continue  # `[None] * n`
         called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
         if not isinstance(value, fresh) and called not in ("list", "dict", "set", "defaultdict", "deque", "Counter"):
             return ""
@@ -308,6 +311,15 @@ def is_immutable(kind: Kind, effects: Effects) -> bool:
         case Instance(cls):
             return cls == library.OPTIMISER or effects.inference.classes.is_tree(cls)
     return False
+
+
+def _holds_immutable(target: ast.Name | ast.Attribute, module: SourceModule, effects: Effects) -> bool:
+    """Whether nothing can change what a name or attribute holds in place, whichever of its values that is here."""
+    if is_immutable(effects.inference.kind(target, module), effects):
+        return True
+    scope = effects.inference.scope_binding(target.id, target, module) if isinstance(target, ast.Name) else None
+    found = reaching(target.id, target, scope) if scope is not None and isinstance(target, ast.Name) else []
+    return bool(found) and all(is_immutable(effects.inference.bound(b, module), effects) for b in found)
 
 
 def holds_mutable(kind: Kind, effects: Effects, depth: int = 4) -> bool:
