@@ -42,7 +42,7 @@ from jitmod.analysis.batching import BatchPlan, batch, heavy_calls, is_in_chunks
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses, describe
 from jitmod.analysis.loops import Loop, Unplannable, loops_in, trip_of
-from jitmod.analysis.values import Array, Instance
+from jitmod.analysis.values import Array, Instance, NdArray
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
 from jitmod.rewrite.chunks import Chunked
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
@@ -308,8 +308,9 @@ def _in_chunks(
     Arrays are cut by numpy, which a trace would not survive.
     """
     function = plan.loop.function
-    traced = function is not None and ("traced" in contexts.of(function) or contexts.is_passed_on(function))
-    if trip_of(plan.streams).is_stable or (traced and any(isinstance(s.kind, Array) for s in plan.items)):
+    cut = any(isinstance(s.kind, Array | NdArray) for s in plan.items)
+    traced = cut and function is not None and contexts.may_get_tracers(function)
+    if traced or trip_of(plan.streams).is_stable:
         return ()
     try:
         _, variant = _variant(Chunked, plan, effects, before, replace(knob, default=min(knob.default, 16)))

@@ -6,9 +6,11 @@ from typing import Any
 
 import jax
 import pytest
+from jitmod.codemods.vmapify import Vmapify
 from programs import DATA, assert_same, findings, program, reasons, rewritten, run
 
 from jitmod.model import Patch, Variant
+from jitmod.rewrite.codemod import Rewrites
 from jitmod.rewrite.edits import compose
 from jitmod.source.document import Document
 
@@ -483,14 +485,36 @@ def test_same_results(body: str) -> None:
     )
 
 
+EXAMPLE_CALLS = {
+    "predict": "predict(NET, XS)",
+    "refine": "refine(NET, ITEMS, KNOWN), KNOWN",
+    "report": "report(NET, NAMES, XS)",
+    "embed": "embed(NET, dict(zip(NAMES, XS)))",
+    "vote": "vote([NET, Net(eqx.nn.Linear(3, 3, key=jax.random.key(7)))], XS[0])",
+}
+
+
+def test_the_examples_of_the_page_do_the_same() -> None:
+    pairs = [e for e in Vmapify.examples if isinstance(e, Rewrites)]
+    assert len(pairs) == len(EXAMPLE_CALLS)
+    for example, (name, call) in zip(pairs, EXAMPLE_CALLS.items(), strict=True):
+        assert f"def {name}(" in example.before
+        workload = f"{DATA}KNOWN = []\n\ndef workload():\n    return {call}\n"
+        expected, printed = run(example.before + workload)
+        got, said = run(example.after + workload)
+        assert_same(expected, got)
+        assert printed == said
+
+
 def in_chunks(text: str) -> str | None:
     """The program with every patch in the form for numbers of items that vary, where all have that form."""
+    before = text
     while patches := [f for f in findings(text) if isinstance(f, Patch)]:
         chunks: list[Variant] = [v for v in patches[0].variants if v.form == "chunks"]
         if not chunks:
             return None
         text = compose(Document.parse("main.py", text.encode()), chunks[0].realise({"batch_size": 2})).decode()
-    return text
+    return text if text != before else None
 
 
 CHUNKED = {name: after for name, body in PROGRAMS.items()
@@ -499,8 +523,10 @@ CHUNKED = {name: after for name, body in PROGRAMS.items()
 
 @pytest.mark.parametrize("name", CHUNKED)
 def test_same_results_in_chunks(name: str) -> None:
-    expected, printed = run(program(DATA + PROGRAMS[name].replace("\n        ", "\n")))
+    before = program(DATA + PROGRAMS[name].replace("\n        ", "\n"))
+    expected, printed = run(before)
     got, said = run(CHUNKED[name])
+    assert len(findings(CHUNKED[name])) < len(findings(before))
     assert_same(expected, got)
     assert printed == said
 

@@ -324,6 +324,8 @@ def _holds_immutable(target: ast.Name | ast.Attribute, module: SourceModule, eff
 
 def holds_mutable(kind: Kind, effects: Effects, depth: int = 4) -> bool:
     """Whether a Module has a field that can be changed in place: a numpy array, a list or dict of no Modules."""
+    if isinstance(kind, Instance) and effects.held.may_hold_ndarrays and effects.inference.classes.is_module(kind.cls):
+        return True
     if not isinstance(kind, Instance) or isinstance(kind.cls, str) or depth == 0:
         return False
     classes = effects.inference.classes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jitmod.analysis import library
@@ -12,6 +13,7 @@ from jitmod.analysis.library import Role
 from jitmod.analysis.values import (
     Array,
     ClassRef,
+    Constant,
     Instance,
     Kind,
     Mapping,
@@ -21,6 +23,7 @@ from jitmod.analysis.values import (
     Routine,
     Sequence,
     Transformed,
+    is_device,
 )
 from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
@@ -95,6 +98,19 @@ class Held:
                     found += self.effects.of_callee(kind, call, module)
         self._active.discard("tree_at")
         return found
+
+    @cached_property
+    def may_hold_ndarrays(self) -> bool:
+        """Whether `eqx.tree_at` puts anything into a Module somewhere that may be changed in place later."""
+        infer = self.effects.inference
+        for module, call in infer.project.calls.get("tree_at", ()):
+            given = [*call.args[2:3], *[k.value for k in call.keywords if k.arg in ("replace", "replace_fn")]]
+            for value in given:
+                kind = infer.kind(value, module)
+                lasting = is_device(kind) or isinstance(kind, Number | Constant | Routine | Transformed)
+                if not lasting and not (isinstance(kind, Instance) and infer.classes.is_module(kind.cls)):
+                    return True
+        return False
 
     def subclasses_of_library(self, name: str) -> tuple[Hazard, ...]:
         """A value annotated with a library's class may be of a subclass that the project defines."""

@@ -110,6 +110,22 @@ class Contexts:
                 return True
         return bool(function.decorators)
 
+    def may_get_tracers(self, function: Function) -> bool:
+        """Whether what a function is given may be traced: a call that cannot be seen, or a caller that is wrapped."""
+        if function.parameters and "eager" not in self.of(function):
+            return True
+        seen, todo = {function}, [function]
+        while todo:
+            current = todo.pop()
+            if "traced" in self.of(current) or self.is_passed_on(current):
+                return True
+            for module, call in self.inference.call_sites(current):
+                caller = module.functions.get(module.scope_of(call).node)
+                if caller is not None and caller not in seen:
+                    seen.add(caller)
+                    todo.append(caller)
+        return False
+
     def _is_compiled_call(self, call: ast.Call, module: SourceModule) -> bool:
         kind = self.inference.kind(call.func, module)
         while isinstance(kind, Transformed):
