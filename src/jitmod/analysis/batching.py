@@ -212,10 +212,10 @@ def _item_names(body: Body) -> set[ast.AST]:
 def used_streams(mapped: list[Node], body: Body, found: tuple[Stream, ...]) -> tuple[Stream, ...]:
     """The streams that bring items to the nodes in `mapped`, in the loop's order."""
     used: list[Stream] = []
+    inside = _item_names(body) - set(body.item_reads)
     for node in mapped:
         for name, value in node.uses.items():
-            is_index = any(e.slice is name for e in body.item_reads)
-            if value.stream is not None and value.stream.source is not None and not is_index:
+            if value.stream is not None and value.stream.source is not None and name not in inside:
                 used += [value.stream] if value.stream not in used else []
         if node.expr is not None:
             for inner in walk(node.expr):

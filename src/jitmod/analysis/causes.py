@@ -77,10 +77,16 @@ class Batchable:
         return self._made_on_host(value, at)
 
     def _counts_keys(self, value: Value, at: ast.AST) -> bool:
-        """`fold_in(key, i)`: an array of positions does as well as the numbers."""
+        """`fold_in(key, i)`, `fold_in(key, 2 * i + 1)`: an array of positions does as well as the numbers."""
         module = self.graph.loop.module
+        inner: ast.AST = at
         call = module.parents.get(at)
-        folds = isinstance(call, ast.Call) and call.args[1:2] == [at]
+        while isinstance(call, ast.BinOp) and isinstance(call.op, ast.Add | ast.Mult):
+            other = call.right if call.left is inner else call.left
+            if not (isinstance(other, ast.Constant) and type(other.value) is int and 0 <= other.value < 2**15):
+                return False
+            inner, call = call, module.parents.get(call)
+        folds = isinstance(call, ast.Call) and call.args[1:2] == [inner]
         named = isinstance(call, ast.Call) and self.graph.effects.inference.dotted(call.func, module)
         known = value.stream is not None and (value.stream.from_zero or is_range(header(self.graph.loop)[1]))
         return folds and named == "jax.random.fold_in" and known

@@ -83,7 +83,8 @@ class Stream:
     """One value per item: `name` takes the items of `source`, or the position where `source` is None.
 
     `kind` is the container's kind; `path` leads to the name where an item is unpacked; `limits`: the loop may end with
-    it; `from_zero`: a position that counts from 0; `tracked`: a progress bar shows its items.
+    it; `from_zero`: a position that counts from 0; `tracked`: a progress bar shows its items; `of_values`: the items
+    are the values of `source`, a dict.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Stream:
     limits: bool = True
     from_zero: bool = False
     tracked: bool = False
+    of_values: bool = False
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
     if tracked is not None:
         yield from (replace(stream, tracked=True) for stream in _streams(target, tracked, module, infer))
         return
-    kind = infer.kind(iterable, module)
+    kind = _as_ensemble(infer.kind(iterable, module), infer)
     written = ast.unparse(iterable)
     if isinstance(iterable, ast.Attribute) and infer.classes.is_property(iterable, module):
         raise Unplannable("unknown-iterable", iterable, f"`{written}` is a property; give its value a name first")
@@ -240,6 +242,14 @@ def _streams(target: ast.expr, iterable: ast.expr, module: SourceModule, infer: 
         raise Unplannable("unknown-iterable", iterable, f"`{written}` is not an array, list or tuple of arrays")
     for name, path in names_of(target):
         yield Stream(name.id, iterable, kind, path)
+
+
+def _as_ensemble(kind: Kind, infer: Inference) -> Kind:
+    """Modules of one class that are written out one by one are a list as any other."""
+    match kind:
+        case Record(items=(Instance(cls) as first, *others)) if all(other == first for other in others):
+            return Sequence(first, len(kind.items)) if infer.classes.is_module(cls) else kind
+    return kind
 
 
 def _range_length(args: list[ast.expr]) -> int | None:

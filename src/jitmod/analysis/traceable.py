@@ -10,9 +10,23 @@ from jitmod.analysis.arguments import Arguments
 from jitmod.analysis.hazards import Hazard
 from jitmod.analysis.jits import is_heavy
 from jitmod.analysis.loops import Stream, header, rows_of
+from jitmod.analysis.reaching import reaching
 from jitmod.analysis.ssa import Blocker, Environment, Value
 from jitmod.analysis.syntax import calls, is_simple_comparison, loads
-from jitmod.analysis.values import Array, Constant, Device, Instance, NdArray, Routine, Sequence, is_device
+from jitmod.analysis.values import (
+    UNKNOWN,
+    Array,
+    Constant,
+    Device,
+    Instance,
+    Mapping,
+    NdArray,
+    Record,
+    Routine,
+    Sequence,
+    is_device,
+    item_of,
+)
 from jitmod.source.nodes import walk
 
 _NEVER_DEVICE = (ast.Constant, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.Dict, ast.IfExp, ast.BoolOp)
@@ -229,22 +243,50 @@ class Traceable:
 
     def item_read(self, expr: ast.Subscript) -> Value | None:
         """`xs[i]` with the loop's own index over `range(len(xs))` or enumerate(xs): the item of xs."""
+        if isinstance(expr.slice, ast.Constant):
+            return self._part_read(expr, expr.slice.value)
         if not isinstance(expr.slice, ast.Name) or not isinstance(expr.value, ast.Name | ast.Attribute):
             return None
         if self.env.is_local(expr.slice) or any(n.id in self.env.written for n in loads(expr.value)):
             return None
         index = self.env.body.env.get(expr.slice.id)
+        path, counted = ast.unparse(expr.value), self.counted()
+        if index is not None and index.stream is not None and self._are_keys(index.stream, path):
+            held = self.env.kind(expr.value)
+            values = Sequence(held.value if isinstance(held, Mapping) else UNKNOWN)
+            return self._item(Stream(path, expr.value, values, of_values=True))
         if index is None or index.stream is None or not index.stream.from_zero:
             return None
-        path = ast.unparse(expr.value)
-        if path not in self.counted():
+        if path not in counted and not self._is_split_for(expr.value, counted):
             return None
-        known = next((v for v in self.env.body.item_reads.values() if v.stream and v.name == path), None)
-        if known is not None:
-            return known
-        kind = self.env.kind(expr.value)
-        stream = Stream(path, expr.value, kind)
-        return Value(path, "item", self.env.kind_of_item(stream), stream=stream)
+        return self._item(Stream(path, expr.value, self.env.kind(expr.value)))
+
+    def _item(self, stream: Stream) -> Value:
+        """The item of a stream that no name of the target stands for: one value, wherever it is read."""
+        known = next((v for v in self.env.body.item_reads.values() if v.stream and v.name == stream.name), None)
+        return known or Value(stream.name, "item", self.env.kind_of_item(stream), stream=stream)
+
+    def _part_read(self, expr: ast.Subscript, index: object) -> Value | None:
+        """`pair[0]` of an item that is a tuple: as good as a name in the target."""
+        if not isinstance(expr.value, ast.Name) or type(index) is not int or self.env.is_local(expr.value):
+            return None
+        pair = self.env.body.env.get(expr.value.id)
+        if pair is None or pair.stream is None or pair.stream.source is None or pair.stream.path:
+            return None
+        match item_of(pair.stream.kind):
+            case Record(items, is_tuple=True) if 0 <= index < len(items) and isinstance(items[index], Array | NdArray):
+                return self._item(Stream(f"{pair.name}_{index}", pair.stream.source, pair.stream.kind, (index,)))
+        return None
+
+    def _are_keys(self, stream: Stream, path: str) -> bool:
+        """Whether a stream gives the keys of the dict at `path`: `for k in d`, `for k in d.keys()`."""
+        match stream.source:
+            case ast.Call(func=ast.Attribute(value=holder, attr="keys"), args=[]):
+                source: ast.expr | None = holder
+            case _:
+                source = stream.source
+        is_dict = source is not None and isinstance(self.env.kind(source), Mapping)
+        return is_dict and not stream.path and source is not None and ast.unparse(source) == path
 
     def counted(self) -> set[str]:
         """The sources whose length is the trip count by construction."""
@@ -257,3 +299,17 @@ class Traceable:
                 case ast.Call(func=ast.Name(id="range"), args=[length]) if (array := rows_of(length)) is not None:
                     found |= {ast.unparse(array)} if isinstance(self.env.kind(array), Array | NdArray) else set()
         return found
+
+    def _is_split_for(self, expr: ast.expr, counted: set[str]) -> bool:
+        """`keys = jax.random.split(key, len(xs))` before a loop over xs: there are as many as items."""
+        infer, module = self.env.effects.inference, self.env.module
+        scope = infer.scope_binding(expr.id, expr, module) if isinstance(expr, ast.Name) else None
+        found = reaching(expr.id, expr, scope) if scope is not None and isinstance(expr, ast.Name) else []
+        match [b.value for b in found if not b.path]:
+            case [ast.Call(func=func, args=[_, ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name) as items])])]:
+                if len(found) != 1 or infer.dotted(func, module) != "jax.random.split" or name not in counted:
+                    return False
+                held = infer.scope_binding(name, items, module)
+                once = held is not None and held is scope and len(held.bindings[name]) == 1
+                return once and isinstance(self.env.kind(items), Array)  # a list may have grown since
+        return False

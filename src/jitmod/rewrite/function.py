@@ -179,7 +179,7 @@ class Compiled:
             if stream.name.isidentifier() and not any(v.stream is stream for v in self.plan.body.item_reads.values()):
                 found.append((stream, stream.name))
                 continue
-            name = self.namer.fresh(singular(stream.name.rpartition(".")[2]))
+            name = self.namer.fresh(stream.name if stream.path else singular(stream.name.rpartition(".")[2]))
             found.append((stream, name))
             for expr, value in self.plan.body.item_reads.items():
                 if value.stream is stream or value.name == stream.name:
@@ -260,18 +260,23 @@ class Compiled:
         """The scan of the key chain: its lines, the names of the keys of an item, and of the arrays of them."""
         step = self.step
         carried = [n for n in self.plan.body.carried if any(n in node.targets for node in scan)]
-        lines: list[str] = []
         for node in scan:
             for name, value in node.uses.items():
                 if isinstance(name, ast.Name) and value.origin == "carried":
                     self.parameters.add(name.id, name.id)
-            lines += self._mapped(node)
         read = {v for node in self.plan.piece("map") for v in node.uses.values()}
         inner = [v for node in scan for v in node.makes.values() if v in read]
         last = {v.name: v for node in scan for v in node.makes.values()}
-        if not inner or any(last[v.name] is not v for v in inner):
-            raise Unplannable("prng-order", scan[0].statement, "a key that is used is split again, or none is used")
-        per_item = [self.inner[v] for v in inner]
+        if not inner:
+            raise Unplannable("prng-order", scan[0].statement, "no key that is split off is used")
+        for value in inner:
+            if last[value.name] is not value:  # its name means another key at the end
+                self.captured[value] = self.namer.fresh(value.name)
+        for node in self.plan.piece("map"):
+            renamed = {e: self.captured[v] for e, v in node.uses.items() if v in inner and v in self.captured}
+            self.parameters.renamed |= renamed
+        lines = [line for node in scan for line in self._mapped(node)]
+        per_item = [self.captured.get(v) or self.inner[v] for v in inner]
         arrays = [self.namer.fresh(plural(n)) for n in per_item]
         state = ", ".join(carried)
         outputs = ", ".join(per_item)

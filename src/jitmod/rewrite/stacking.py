@@ -61,6 +61,8 @@ class Stacking:
             return parameters.add(f"[{stream.name} for {target} in {text}]", plural(stream.name))
         wish = text.rpartition(".")[2].lstrip("_") if text.replace(".", "_").isidentifier() else plural(stream.name)
         wish = wish.lower() if wish.isupper() else wish
+        if stream.of_values:
+            return parameters.add(f"list({text}.values())", wish)
         if is_view(source):
             return parameters.add(f"list({text})", wish)
         return parameters.add(text, wish, parameters.annotation(source))
@@ -91,4 +93,4 @@ def _pattern(stream: Stream, path: tuple[int, ...], kind: Kind) -> str:
     first, *rest = path
     inner = _pattern(stream, tuple(rest), kind.items[first])
     parts = [(f"({inner})" if rest else inner) if k == first else "_" for k in range(len(kind.items))]
-    return ", ".join(parts)
+    return ", ".join(parts) + ("," if len(parts) == 1 else "")
