@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo test oracle graphs carries slow kills statistics clean
+.PHONY: demo test oracle graphs carries programs slow kills statistics clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -38,6 +38,10 @@ graphs: $(VENV)/test.stamp
 carries: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/carries.py 500
 	$(BIN)/python benchmarks/carries.py --compile
+
+# Five hundred generated loops through JAX, before and after vmapify, in every form.
+programs: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/programs.py 500
 
 # The trials that CI leaves out: CI runs one of each kind.
 slow: $(VENV)/test.stamp

@@ -126,6 +126,7 @@ HEADERS = (
     ("i, (x, y)", "enumerate(zip(xs, ys), 1)"), ("i", "range(len(xs))"), ("x", "items"), ("n, x", "table.items()"),
     ("x", "table.values()"), ("x", "bar(xs)"), ("i, x", "enumerate(bar(items, desc='work'))"), ("one", "nets"),
     ("i, (n, x)", "enumerate(table.items())"), ("a, x", "pairs"), ("i, one", "enumerate(nets)"),
+    ("n", "table"), ("p", "pairs"),
 )  # fmt: skip
 PARAMETERS = (
     "net: Net, xs: jax.Array, ys: jax.Array, items: list[jax.Array], names: list[str], scale: float, key, "
@@ -146,6 +147,15 @@ def program(seed: int) -> str:
     if target == "i":
         body.lines.append("x = xs[i]")
         body.vectors = ["x", "xs[i]"]
+    if target == "n":
+        body.lines.append("x = table[n]")
+        body.vectors.append("table[n]")
+    if target == "p":
+        body.lines.append("x = p[0]")
+        body.vectors.append("p[1]")
+    if keyed and target in ("x", "x, y") and "xs" in iterable:
+        body.lines += ["key, sub = jax.random.split(key)", "first = jax.random.uniform(sub)"]
+        body.vectors.append("(x * first)")
     if "one" in names:
         body.lines.append(f"x = one({rng.choice(['xs[0]', 'ys[1] * scale'])})")
     if keyed:

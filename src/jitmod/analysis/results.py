@@ -55,6 +55,13 @@ def library_result(name: str, receiver: Kind | None, call: ast.Call, module: Sou
             return Iterator(Record(tuple(item_of(a) for a in args)))
         case "enumerate":
             return Iterator(Record((Number("int"), item_of(infer.iterated(call.args[0], module) if args else UNKNOWN))))
+        case "dict" if len(args) == 1 and not call.keywords:
+            match first if isinstance(first, Mapping) else item_of(first):
+                case Mapping():
+                    return first
+                case Record((_, value)):
+                    return Mapping(value)
+            return UNKNOWN
         case "map" | "filter" | "iter":
             return Iterator(UNKNOWN)
         case "abs" | "min" | "max" | "sum" | "copy.copy" | "copy.deepcopy":
