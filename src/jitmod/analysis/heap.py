@@ -247,6 +247,8 @@ def _call_touches(call: ast.Call, statement: ast.AST, module: SourceModule, effe
             yield Touch(how, call, f"`{written}(...)` changes it", owner=owner)
         if not own:
             return
+    if isinstance(call.func, ast.Attribute) and _is_update_of_array(call.func) and call.func.attr != "apply":
+        return
     given = [infer.kind(v, module) for v in [*call.args, *[k.value for k in call.keywords]]]
     runs = any(isinstance(k, Routine | Transformed) and not _is_benign(k, effects) for k in given)
     what = f"`{written}(...)` may change it"

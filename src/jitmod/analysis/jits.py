@@ -111,7 +111,10 @@ class Contexts:
         return bool(function.decorators)
 
     def may_get_tracers(self, function: Function) -> bool:
-        """Whether what a function is given may be traced: a call that cannot be seen, or a caller that is wrapped."""
+        """Whether what a function is given may be traced: a call that cannot be seen, or a caller that is wrapped.
+
+        A function that nothing calls is where a program begins, if it hands on nothing that it is given itself.
+        """
         if function.parameters and "eager" not in self.of(function):
             return True
         seen, todo = {function}, [function]
@@ -121,6 +124,8 @@ class Contexts:
                 return True
             for module, call in self.inference.call_sites(current):
                 caller = module.functions.get(module.scope_of(call).node)
+                if caller is not None and not self.inference.call_sites(caller) and _hands_on(caller, call):
+                    return True
                 if caller is not None and caller not in seen:
                     seen.add(caller)
                     todo.append(caller)
@@ -156,6 +161,14 @@ class Contexts:
         target = self.inference.target(kind)
         if inside and isinstance(target, Function) and self._compiled is not None:
             self._compiled.add(target)
+
+
+def _hands_on(caller: Function, call: ast.Call) -> bool:
+    """Whether a call passes on what its function is given, but as a position."""
+    given = {p.arg for p in caller.parameters}
+    values = [*call.args, *[k.value for k in call.keywords]]
+    positions = {n for v in values for s in walk(v) if isinstance(s, ast.Subscript) for n in walk(s.slice)}
+    return any(isinstance(n, ast.Name) and n.id in given and n not in positions for v in values for n in walk(v))
 
 
 _ANALYSES: WeakKeyDictionary[Project, tuple[Effects, Contexts]] = WeakKeyDictionary()
