@@ -4,12 +4,14 @@ What it does
     Finds loops and list comprehensions that call an `eqx.Module` or a compiled function once per item, and moves that
     call, with the pure computation around it, into one module-level `@eqx.filter_jit` function built on
     `jax.lax.map(per_item, items, batch_size=N)`. Host work of the loop (`float(...)`, `print`, lists of Python values)
-    stays a Python loop, over the results. Items may come from arrays, lists, tuples unpacked in the target, zip,
-    enumerate, dict views and progress bars; a list of Modules becomes one Module with stacked arrays.
+    stays a Python loop, over the results. Items may come from arrays, lists, tuples (unpacked, or `pair[0]`), dicts and
+    their views, zip, enumerate, `range(len(xs))`, and progress bars around any of them, those of the project's own
+    classes too; a list of Modules becomes one Module with stacked arrays.
 
 Forms
     `lax.map` compiles once for every number of items. Where that number may vary, a trial also tries `chunks`: a
-    function of a fixed number of items that the host drives, which compiles once for all of them.
+    function of a fixed number of items that the host drives, which compiles once for all of them. Arrays are cut by
+    numpy there, so it is offered only where everything that calls the function can be seen, and no trace passes.
 
 Why it is slow
     Called eagerly, every primitive of the model is dispatched on its own from Python, for every item; called through a
