@@ -7,6 +7,7 @@ does is a question of effects, not of items.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jitmod.analysis import library
@@ -74,7 +75,7 @@ def _lasts(expr: ast.expr, scope: Scope | None, module: SourceModule, infer: Inf
     return held is not None and held is scope and len(held.bindings[expr.id]) == 1 and not rebound
 
 
-def stand_in(kinds: list[Kind]) -> Kind | None:
+def stand_in(kinds: Sequence[Kind]) -> Kind | None:
     """The project's own class or function, where a name means it or, if it can be imported, a library's bar."""
     bars = [k for k in kinds if isinstance(k, Routine) and k.target in library.TRACKERS]
     own = [k for k in kinds if isinstance(getattr(k, "cls", getattr(k, "target", None)), Class | Function)]
