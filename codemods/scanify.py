@@ -121,7 +121,7 @@ def rollout(u0: jax.Array, n_steps: int):
     trajectory = [u0]
     if n_steps > 0:
         trajectory = _rollout_scan(u, n_steps, trajectory)
-    return jnp.stack(trajectory)
+    return trajectory if n_steps > 0 else jnp.stack(trajectory)
 """,
         ),
         Rewrites(

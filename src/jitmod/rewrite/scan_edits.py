@@ -354,11 +354,28 @@ class ScanEdits(LoopEdits):
         return [c for line, c in document_comments(self.document) if first <= line < last and line not in moved]
 
     def _fold_edits(self) -> list[Edit]:
-        """`jnp.stack(ys)` of what is an array, where there were steps; a list that held something is left to it."""
+        """`jnp.stack(ys)` of what is an array, where there were steps."""
         named = [a for a in self.plan.appends if a.folds and self.names[a.value] == a.name]
-        if self._condition() is None:
+        condition = self._condition()
+        if condition is None:
             return [Edit(*self.document.span(f), a.name) for a in named for f in a.folds]
         infer = self.function.effects.inference
-        stacks = [(f, a.name) for a in named if not a.seeded for f in a.folds
-                  if infer.dotted(f.func, self.module) != "jax.numpy.asarray"]  # fmt: skip
-        return [self.restacked(fold, name) for fold, name in stacks]
+        edits = []
+        for append in named:
+            for fold in append.folds:
+                if infer.dotted(fold.func, self.module) == "jax.numpy.asarray":
+                    continue
+                if not append.seeded:
+                    edits.append(self.restacked(fold, append.name))
+                elif self._still_holds(condition):
+                    text = f"{append.name} if {condition} else {self.document.text(fold)}"
+                    edits.append(Edit(*self.document.span(fold), self.enclosed(fold, text)))
+        return edits
+
+    def _still_holds(self, condition: str) -> bool:
+        """Whether a condition means the same behind the loop as before it."""
+        scope, last = self.module.scope_of(self.plan.loop.node), self.plan.loop.node.end_lineno or 0
+        names = {n.id for n in walk(ast.parse(condition, mode="eval")) if isinstance(n, ast.Name)}
+        stores = [n for n in walk(scope.node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+        rebound = {n.id for n in stores if n.lineno > last} | {s.name for s in self.plan.streams}
+        return not names & rebound and self.plan.loop.counter is None
