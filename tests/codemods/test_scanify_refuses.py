@@ -49,6 +49,18 @@ REFUSED = {
         """,
         "host-arithmetic",
     ),
+    "the host changes a rate before the step that takes it": (
+        """
+        def f(u: jax.Array, n: int):
+            rate = 1.0
+            for i in range(n):
+                if i % 4 == 0:
+                    rate = rate * 0.5
+                u = advance(u, rate)
+            return u, rate
+        """,
+        "carried-state",
+    ),
     "an exit that depends on data": (
         """
         def f(u: jax.Array):

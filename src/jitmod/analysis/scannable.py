@@ -199,8 +199,10 @@ class Scannable(Batchable):
         if self.is_fed(value) and isinstance(at, ast.expr):
             needs = self._needs(at, "float")
             return Blocker(needs[0].reason, needs[0].node, needs[0].where) if needs else None
-        if value.origin != "carried" or value.name in self.block.steady:
-            return None if value.name in self.block.steady else super()._unavailable(value, at)
+        if value.origin != "carried":
+            return super()._unavailable(value, at)
+        if value.name in self.block.steady:
+            return None
         following = self.graph.body.env.get(value.name)
         if following is None or following.origin == "item" or following.maker in self.nodes:
             return None
