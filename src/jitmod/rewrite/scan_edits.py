@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from jitmod.analysis.loops import Stream, Unplannable, header, trip_of
+from jitmod.analysis.loops import Stream, Unplannable, header, is_path, trip_of
 from jitmod.analysis.scanning import ScanPlan
 from jitmod.analysis.ssa import Value
 from jitmod.analysis.values import Array
@@ -103,6 +103,9 @@ class ScanEdits(LoopEdits):
                 return f"{self.document.text(first)} < {self.document.text(stop)}"
             case ast.Call(func=ast.Name(id="range"), args=[stop]):
                 return f"{self.document.text(stop)} > 0"
+        sources = [s.source for s in self.plan.streams if s.source is not None]
+        if not self.plan.items and sources and is_path(sources[0]):  # `enumerate(xs)` of which the scan takes nothing
+            return f"len({self.document.text(sources[0])})"
         return self.count()
 
     @cached_property
