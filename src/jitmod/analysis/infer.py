@@ -60,6 +60,7 @@ class Inference:
     _active: set[object] = field(default_factory=set)
     _provisional: dict[ast.AST, Kind] = field(default_factory=dict)
     _sites: dict[Function, list[tuple[SourceModule, ast.Call]]] = field(default_factory=dict)
+    open: dict[tuple[ast.expr, int], bool] = field(default_factory=dict)  # remembered by `parameters`
     cycles: int = 0
     effort: Effort = field(default_factory=Effort)
     # for one call: the function, what it is passed, and who answers all that does not depend on it
@@ -70,9 +71,8 @@ class Inference:
 
     def of_call(self, function: Function, given: Mapping_[ast.arg, Kind]) -> Inference:
         """The inference for one call of `function`, which passes values of the kinds `given`."""
-        return Inference(
-            self.project, effort=self.effort, inside=function, given=given, outer=self, depth=self.depth + 1
-        )
+        depth = self.depth + 1
+        return Inference(self.project, effort=self.effort, inside=function, given=given, outer=self, depth=depth)
 
     @cached_property
     def classes(self) -> Classes:

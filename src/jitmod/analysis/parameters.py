@@ -107,6 +107,16 @@ def _from_call_sites(function: Function, arg: ast.arg, infer: Inference) -> list
 
 def _is_open(value: ast.expr, module: SourceModule, infer: Inference, depth: int = 4) -> bool:
     """Whether a value is a parameter that no visible call gives anything."""
+    if (value, depth) not in infer.open:
+        before = infer.cycles
+        found = _finds_open(value, module, infer, depth)
+        if infer.cycles != before:
+            return found
+        infer.open[value, depth] = found
+    return infer.open[value, depth]
+
+
+def _finds_open(value: ast.expr, module: SourceModule, infer: Inference, depth: int) -> bool:
     scope = infer.scope_binding(value.id, value, module) if isinstance(value, ast.Name) else None
     if scope is None or not isinstance(value, ast.Name) or depth == 0:
         return False
