@@ -41,6 +41,7 @@ class Classes:
     """Answers questions about classes; `inference` tells the kinds of the expressions involved."""
 
     inference: Inference
+    _lineages: dict[Class, list[Class]] = field(default_factory=dict)
     _fields: dict[tuple[Class, str], Kind] = field(default_factory=dict)
     _assignments: dict[Class, dict[str, list[tuple[ast.expr, tuple[int, ...]]]]] = field(default_factory=dict)
 
@@ -58,6 +59,9 @@ class Classes:
 
     def lineage(self, cls: Class) -> list[Class]:
         """The class and its bases within the project, nearest first."""
+        if cls in self._lineages:
+            return self._lineages[cls]
+        before = self.inference.cycles
         found: list[Class] = []
         todo: list[Class | str] = [cls]
         while todo:
@@ -65,6 +69,8 @@ class Classes:
             if isinstance(current, Class) and current not in found:
                 found.append(current)
                 todo += self.bases(current)
+        if self.inference.cycles == before:
+            self._lineages[cls] = found
         return found
 
     def is_module(self, cls: Class | str) -> bool:

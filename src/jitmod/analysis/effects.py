@@ -49,7 +49,8 @@ class Effects:
 
     inference: Inference
     _known: dict[Function, tuple[Hazard, ...]] = field(default_factory=dict)
-    _active: set[Function] = field(default_factory=set)
+    _active: dict[Function, int] = field(default_factory=dict)  # how deep the question is in which each is walked
+    _outermost: int = 0  # the outermost of them that the walk in hand came back to
     changed: dict[Function, frozenset[str] | None] = field(default_factory=dict)  # remembered by `heap.own_changes`
     changed_so_far: dict[Function, frozenset[str]] = field(default_factory=dict)  # its answers that a cycle cut short
     changing: set[Function] = field(default_factory=set)  # what it is being asked
@@ -73,17 +74,23 @@ class Effects:
         """The hazards of tracing a call of `function`."""
         if function in self._known:
             return self._known[function]
+        depth = len(self._active)
         if function in self._active:
+            self._outermost = min(self._outermost, self._active[function])
             return ()
-        if len(self._active) > _DEPTH:
+        if depth > _DEPTH:
+            self._outermost = 0
             return (hazard("unresolved-callee", function.node, function.module, "calls nested too deeply"),)
-        self._active.add(function)
+        around, self._outermost = self._outermost, depth
+        self._active[function] = depth
         try:
             found = tuple(dict.fromkeys(self._walk(function)))
         finally:
-            self._active.discard(function)
-        if not self._active:
-            self._known[function] = found  # inside a recursion the answer may still be partial
+            del self._active[function]
+            inside, self._outermost = self._outermost, min(around, self._outermost)
+        if inside == depth:  # else it is part of a recursion that began further out, and the answer still partial
+            self._known[function] = found
+            self._outermost = around
         return found
 
     def of_call(self, call: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
