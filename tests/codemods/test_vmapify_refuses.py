@@ -130,6 +130,15 @@ REFUSED = {
         """,
         "slice-bounds",
     ),
+    "what is zipped is known to differ in length": (
+        """
+        def f(net: Net):
+            xs = jnp.ones((50, 3))
+            ys = jnp.ones((30, 3))
+            return [net(x + y) for x, y in zip(xs, ys)]
+        """,
+        "slice-bounds",
+    ),
     "a window with computed bounds": (
         """
         def f(net: Net, xs: jax.Array):

@@ -16,7 +16,7 @@ from jitmod.analysis.loops import COLLECTING, Loop, Stream, Unplannable, header
 from jitmod.analysis.managers import may_swallow
 from jitmod.analysis.reads import may_be_alias
 from jitmod.analysis.ssa import Body, Node, Value
-from jitmod.analysis.values import UNKNOWN, Array, Record, Routine
+from jitmod.analysis.values import UNKNOWN, Array, Record, Routine, length_of
 from jitmod.source.nodes import walk
 from jitmod.source.scopes import Scope
 
@@ -230,7 +230,12 @@ def check_keys(loop: Loop, body: Body, scan: tuple[Node, ...], scanned: frozense
 
 
 def check_lengths(used: tuple[Stream, ...]) -> None:
-    """`zip(xs, xs[1:])` pairs neighbours: slices of one array have different lengths."""
+    """`zip(xs, xs[1:])` pairs neighbours: slices of one array have different lengths, and others may be known to."""
+    known = [(s.source, n) for s in used if s.source is not None and isinstance(n := length_of(s.kind), int)]
+    for source, length in known[1:]:
+        if length != known[0][1]:
+            counts = f"`{ast.unparse(known[0][0])}` has {known[0][1]} items and `{ast.unparse(source)}` has {length}"
+            raise Unplannable("slice-bounds", source, f"{counts}; slice both to one length")
     sliced = [s.source for s in used if isinstance(s.source, ast.Subscript) and isinstance(s.source.slice, ast.Slice)]
     bases = [ast.unparse(s.source) for s in used if s.source is not None]
     for source in sliced:
