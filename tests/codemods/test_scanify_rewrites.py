@@ -45,6 +45,22 @@ MODEL = eqx.nn.Linear(5, 5, key=jax.random.key(3))
 """
 
 PROGRAMS = {
+    "the number of steps is an array or numpy's": """
+        def f(u: jax.Array, n):
+            for i in range(n):
+                u = advance(u)
+            return u
+
+        def g(u: jax.Array, n):
+            for i in range(n):
+                u = advance(u)
+                if i % 10 == 0:
+                    print(i, float(u[0]))
+            return u
+
+        def workload(rep):
+            return f(U, jnp.array(30)), f(U, 20), f(U, np.int32(12)), g(U + rep, np.int64(33)), g(U, 21)
+        """,
     "every state is kept, the first included": """
         def f(u0: jax.Array, n: int):
             u = u0

@@ -98,7 +98,7 @@ class ScanEdits(LoopEdits):
             case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len")) as length]):
                 return self.document.text(length)
             case ast.Call(func=ast.Name(id="range"), args=[_, _, _]):
-                return steps_text(self.plan, self.document.text)
+                return steps_text(self.plan, self.document.text, self.function.effects.inference)
             case ast.Call(func=ast.Name(id="range"), args=[first, stop]):
                 return f"{self.document.text(first)} < {self.document.text(stop)}"
             case ast.Call(func=ast.Name(id="range"), args=[stop]):
@@ -285,7 +285,7 @@ class ScanEdits(LoopEdits):
         """A call for every block of steps at whose end the host has work to do."""
         plan = self.plan
         start, stop = self._local("start"), self._local("stop")
-        count = steps_text(plan, self.document.text)
+        count = steps_text(plan, self.document.text, self.function.effects.inference)
         lines = []
         if not count.isidentifier() and not count.isdecimal():
             total = self._local("n_steps")

@@ -9,10 +9,11 @@ from functools import cached_property
 
 from jitmod.analysis.batching import Emit
 from jitmod.analysis.carries import begins_as_number, has_static_parts
+from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Stream, Unplannable, header
 from jitmod.analysis.scanning import ScanPlan
 from jitmod.analysis.ssa import Node, Value
-from jitmod.analysis.values import Array
+from jitmod.analysis.values import Array, Kind, Number
 from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.names import plural, singular, snake
 from jitmod.rewrite.place import blank_lines
@@ -239,7 +240,7 @@ class Scanned(Compiled):
         if self.plan.block.kind != "whole":
             self.length = self.parameters.add(LENGTH, "length")
             return self.length
-        text = steps_text(self.plan, self.document.text)
+        text = steps_text(self.plan, self.document.text, self.effects.inference)
         if text.isdecimal():
             return text
         wish = text if text.isidentifier() else "length"
@@ -326,20 +327,24 @@ class Scanned(Compiled):
         return f"{self.imports.refer('functools.partial')}({jit}, static_argnames={names})"
 
 
-def steps_text(plan: ScanPlan, text_of: Callable[[ast.expr], str]) -> str:
-    """The text of the number of steps, for a loop that has some."""
+def steps_text(plan: ScanPlan, text_of: Callable[[ast.expr], str], infer: Inference) -> str:
+    """The text of the number of steps, for a loop that has some: of a Python int, since others would be traced."""
     counter = plan.loop.counter
     iterable = header(plan.loop)[1]
     if counter is not None:
         zero = all(s.from_zero for s in plan.streams)
         return text_of(counter.stop) if zero else f"{text_of(counter.stop)} - {counter.name.id}"
     match iterable:
-        case ast.Call(func=ast.Name(id="range"), args=[stop]):
+        case ast.Call(func=ast.Name(id="range"), args=[stop]) if _is_int(infer.kind(stop, plan.loop.module)):
             return text_of(stop)
         case ast.Call(func=ast.Name(id="range")):
             return f"len({text_of(iterable)})"
     source = next(s.source for s in plan.streams if s.source is not None)
     return f"len({text_of(source)})"
+
+
+def _is_int(kind: Kind) -> bool:
+    return isinstance(kind, Number) and kind.type == "int"
 
 
 def _packed(names: list[str]) -> str:
