@@ -493,6 +493,23 @@ REFUSED = {
         """,
         "ragged-items",
     ),
+    "boolean mask that a loop of the callee joins others to": (
+        """
+        class Masked(eqx.Module):
+            layer: eqx.nn.Linear
+
+            def __call__(self, x):
+                kept = x > 0
+                for limit in (1.0, 2.0):
+                    kept = kept & (x < limit)
+                chosen = kept
+                return self.layer(x)[chosen]
+
+        def f(net: Masked, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "ragged-items",
+    ),
     "a numpy array is changed in place in the callee": (
         """
         def scale(net: Net, x, buf):

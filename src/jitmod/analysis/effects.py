@@ -1,13 +1,14 @@
 """What running a piece of code does besides computing its result, and whether it may be traced.
 
-A `Hazard` is one reason against tracing. Summaries of functions are computed through calls, bottom-up, and remembered;
-a recursive call adds nothing to its own summary. A call that cannot be resolved is a hazard: it is never traced.
+A `Hazard` is one reason against tracing. What the body of a function runs into is found once: hazards, and functions
+that it calls; the hazards of all that are reached are its summary. A call that cannot be resolved is a hazard: it is
+never traced.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ from jitmod.source.project import Class, Function, SourceModule
 if TYPE_CHECKING:
     from jitmod.analysis.channels import Access
 
-_DEPTH = 30  # calls inside of calls
+Found = Hazard | Function  # what tracing runs into: a hazard, or a function that holds more
 
 
 @dataclass(eq=False)
@@ -49,8 +50,7 @@ class Effects:
 
     inference: Inference
     _known: dict[Function, tuple[Hazard, ...]] = field(default_factory=dict)
-    _active: dict[Function, int] = field(default_factory=dict)  # how deep the question is in which each is walked
-    _outermost: int = 0  # the outermost of them that the walk in hand came back to
+    _own: dict[Function, tuple[Found, ...]] = field(default_factory=dict)
     changed: dict[Function, frozenset[str] | None] = field(default_factory=dict)  # remembered by `heap.own_changes`
     changed_so_far: dict[Function, frozenset[str]] = field(default_factory=dict)  # its answers that a cycle cut short
     changing: set[Function] = field(default_factory=set)  # what it is being asked
@@ -72,72 +72,92 @@ class Effects:
 
     def of_function(self, function: Function) -> tuple[Hazard, ...]:
         """The hazards of tracing a call of `function`."""
-        if function in self._known:
-            return self._known[function]
-        depth = len(self._active)
-        if function in self._active:
-            self._outermost = min(self._outermost, self._active[function])
-            return ()
-        if depth > _DEPTH:
-            self._outermost = 0
-            return (hazard("unresolved-callee", function.node, function.module, "calls nested too deeply"),)
-        around, self._outermost = self._outermost, depth
-        self._active[function] = depth
-        try:
-            found = tuple(dict.fromkeys(self._walk(function)))
-        finally:
-            del self._active[function]
-            inside, self._outermost = self._outermost, min(around, self._outermost)
-        if inside == depth:  # else it is part of a recursion that began further out, and the answer still partial
-            self._known[function] = found
-            self._outermost = around
-        return found
+        if function not in self._known:
+            self._known[function] = self._all([function])
+        return self._known[function]
 
     def of_call(self, call: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
         """The hazards of tracing what `call` calls; its arguments are not looked into, but functions among them are."""
-        found = list(self.of_callee(self.inference.kind(call.func, module), call, module))
-        for value in [*call.args, *[k.value for k in call.keywords]]:
-            kind = self.inference.kind(value, module)
-            if isinstance(kind, Routine | Transformed) and not isinstance(value, ast.Lambda):
-                found += self.of_callee(kind, call, module)
-        return tuple(dict.fromkeys(found))
+        return self._all(self._of_call(call, module))
 
     def of_callee(self, callee: Kind, call: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
         """The hazards of tracing a call of a value of this kind."""
+        return self._all(self.calling(callee, call, module))
+
+    def _all(self, found: Iterable[Found]) -> tuple[Hazard, ...]:
+        """Hazards in their order, with those of a function where it is first called: recursion adds nothing."""
+        hazards: dict[Hazard, None] = {}
+        entered: set[Function] = set()
+        inner = [iter(tuple(found))]  # whole, before anything is entered: what `held` leaves out holds for this call
+        while inner:
+            one = next(inner[-1], None)
+            if one is None:
+                inner.pop()
+            elif isinstance(one, Hazard):
+                hazards[one] = None
+            elif one not in entered:
+                entered.add(one)
+                inner.append(iter(self._known[one] if one in self._known else self._of_body(one)))
+        return tuple(hazards)
+
+    def _of_call(self, call: ast.Call, module: SourceModule) -> Iterator[Found]:
+        yield from self.calling(self.inference.kind(call.func, module), call, module)
+        for value in [*call.args, *[k.value for k in call.keywords]]:
+            kind = self.inference.kind(value, module)
+            if isinstance(kind, Routine | Transformed) and not isinstance(value, ast.Lambda):
+                yield from self.calling(kind, call, module)
+
+    def calling(self, callee: Kind, call: ast.Call, module: SourceModule) -> Iterator[Found]:
+        """The hazards of calling a value of this kind, and the functions of the project that run."""
         infer = self.inference
         match callee:
             case Routine(Function() as function, receiver):
-                found = self.of_function(function)
-                found += tuple(hazard(r, call, module, what) for r, what in self.frozen.of_function(function))
+                yield function
+                for reason, what in self.frozen.of_function(function):
+                    yield hazard(reason, call, module, what)
                 if isinstance(receiver, Instance) and isinstance(receiver.cls, Class):
-                    found += self.held.overrides(receiver.cls, function)
-                return found
+                    yield from self.held.overrides(receiver.cls, function)
             case Routine(str() as name, receiver):
-                return self._of_library(name, receiver, call, module)
+                yield from self._of_library(name, receiver, call, module)
             case Transformed(base, _):
-                return self.of_callee(base, call, module)
+                yield from self.calling(base, call, module)
             case Instance(Class() as cls):
                 called = infer.classes.method(cls, "__call__")
                 if called is None and not infer.classes.subclasses(cls):
-                    return (hazard("unresolved-callee", call, module, f"{cls.node.name} has no __call__"),)
-                own = self.of_function(called) if called else ()
-                inside = self.held.of_class(cls) + self.held.spliced() + self.held.unhashable(cls, call, module)
-                return own + self.held.overrides(cls, called) + inside
+                    yield hazard("unresolved-callee", call, module, f"{cls.node.name} has no __call__")
+                    return
+                if called:
+                    yield called
+                yield from self.held.overrides(cls, called)
+                yield from self.held.of_class(cls)
+                yield from self.held.spliced()
+                yield from self.held.unhashable(cls, call, module)
             case ClassRef(Class() as cls):
                 init = infer.classes.method(cls, "__init__")
-                return self.of_function(init) if init else ()
+                if init:
+                    yield init
             case Instance(str() as name) | ClassRef(str() as name):
                 if library.role(name) is Role.STATE:
                     what = f"{name.rpartition('.')[2]} keeps a state"
-                    return (hazard("stateful-module", call, module, what, "batched"),)
-                return self.held.of_library(name) + self.held.subclasses_of_library(name) + self.held.spliced()
-        if callee == UNKNOWN and isinstance(call.func, ast.Attribute) and _is_array_method(call.func):
-            return ()
-        return (hazard("unresolved-callee", call, module, f"`{ast.unparse(call.func)}` cannot be resolved"),)
+                    yield hazard("stateful-module", call, module, what, "batched")
+                    return
+                yield from self.held.of_library(name)
+                yield from self.held.subclasses_of_library(name)
+                yield from self.held.spliced()
+            case _:
+                array_method = isinstance(call.func, ast.Attribute) and _is_array_method(call.func)
+                if callee != UNKNOWN or not array_method:
+                    what = f"`{ast.unparse(call.func)}` cannot be resolved"
+                    yield hazard("unresolved-callee", call, module, what)
 
     # -- one function ------------------------------------------------------------------------------------------------
 
-    def _walk(self, function: Function) -> Iterator[Hazard]:
+    def _of_body(self, function: Function) -> tuple[Found, ...]:
+        if function not in self._own:
+            self._own[function] = tuple(dict.fromkeys(self._walk(function)))
+        return self._own[function]
+
+    def _walk(self, function: Function) -> Iterator[Found]:
         for decorator in function.decorators:
             yield from self._of_decorator(decorator, function.module)
         body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
@@ -154,7 +174,7 @@ class Effects:
             what = f"the decorator `{ast.unparse(expr)}` is not known"
             yield hazard("unresolved-callee", decorator, module, what)
 
-    def _of_node(self, node: ast.AST, function: Function) -> Iterator[Hazard]:
+    def _of_node(self, node: ast.AST, function: Function) -> Iterator[Found]:
         module = function.module
         match node:
             case ast.Name(ctx=ast.Load()):
@@ -192,7 +212,7 @@ class Effects:
                         what = f"`{ast.unparse(node)}` runs an operator of {kind.cls.node.name}"
                         yield hazard("unresolved-callee", node, module, what)
             case ast.Call():
-                yield from self.of_call(node, module)
+                yield from self._of_call(node, module)
             case ast.Global() | ast.Nonlocal():
                 yield hazard("host-effect", node, module, f"`{node.names[0]}` is rebound in an outer scope")
             case ast.Yield() | ast.YieldFrom() | ast.Await():
@@ -214,13 +234,13 @@ class Effects:
                 for target in targets:
                     yield from self._of_store(target, function)
 
-    def _of_attribute(self, node: ast.Attribute, module: SourceModule) -> Iterator[Hazard]:
+    def _of_attribute(self, node: ast.Attribute, module: SourceModule) -> Iterator[Found]:
         """Reading a property runs it."""
         holder = self.inference.kind(node.value, module)
         if isinstance(holder, Instance) and isinstance(holder.cls, Class):
             method = self.inference.classes.method(holder.cls, node.attr)
             if method is not None and self.inference.classes.is_property(node, module):
-                yield from self.of_function(method)
+                yield method
             elif self.inference.classes.method(holder.cls, "__getattr__") is not None:
                 what = f"{holder.cls.node.name} has a __getattr__"
                 yield hazard("unresolved-callee", node, module, what)

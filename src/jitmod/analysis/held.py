@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 
 if TYPE_CHECKING:
-    from jitmod.analysis.effects import Effects
+    from jitmod.analysis.effects import Effects, Found
 
 
 @dataclass(eq=False)
@@ -39,65 +40,55 @@ class Held:
     effects: Effects
     _active: set[str] = field(default_factory=set)
 
-    def overrides(self, cls: Class, function: Function | None) -> tuple[Hazard, ...]:
+    def overrides(self, cls: Class, function: Function | None) -> Iterator[Found]:
         """A value annotated with a class may be of any subclass: what those override counts too."""
-        found: tuple[Hazard, ...] = ()
         name = function.node.name if function and not isinstance(function.node, ast.Lambda) else "__call__"
         for sub in self.effects.inference.classes.subclasses(cls):
             if name in sub.methods and sub.methods[name] is not function:
-                found += self.effects.of_function(sub.methods[name])
-        return found
+                yield sub.methods[name]
 
-    def of_class(self, cls: Class) -> tuple[Hazard, ...]:
+    def of_class(self, cls: Class) -> Iterator[Found]:
         """Modules built in `__init__` may hold functions (`nn.Lambda(f)`, `activation=f`) or a layer with a state."""
-        found: tuple[Hazard, ...] = ()
         for current in self.effects.inference.classes.lineage(cls):
             function = current.methods.get("__init__")
             for node in walk(function.node if function else ast.Pass()):
                 if isinstance(node, ast.Call):
                     kind = self.effects.inference.kind(node, current.module)
                     if isinstance(kind, Instance):
-                        found += self._by_call(node, current.module)
-        return found
+                        yield from self._by_call(node, current.module)
 
-    def _by_call(self, construction: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
+    def _by_call(self, construction: ast.Call, module: SourceModule) -> Iterator[Found]:
         """The hazards of the functions and layers that a Module's constructor call puts into it."""
-        found: tuple[Hazard, ...] = ()
         kind = self.effects.inference.kind(construction, module)
         if isinstance(kind, Instance) and isinstance(kind.cls, str) and library.role(kind.cls) is Role.STATE:
-            found += self.effects.of_callee(kind, construction, module)
+            yield from self.effects.calling(kind, construction, module)
         for value in [*construction.args, *[k.value for k in construction.keywords]]:
             held = self.effects.inference.kind(value, module)
             if isinstance(held, Routine | Transformed):
-                found += self.effects.of_callee(held, construction, module)
-        return found
+                yield from self.effects.calling(held, construction, module)
 
-    def of_library(self, name: str) -> tuple[Hazard, ...]:
+    def of_library(self, name: str) -> Iterator[Found]:
         """Functions that the project puts into a library's Module, wherever it builds one of that class."""
         if name not in library.HOLDERS or name in self._active:
-            return ()
+            return
         self._active.add(name)
-        found: tuple[Hazard, ...] = ()
         for holder in library.HOLDERS[name]:
             for module, construction in self.effects.inference.project.calls.get(holder.rpartition(".")[2], ()):
                 if self.effects.inference.kind(construction.func, module) == ClassRef(holder):
-                    found += self._by_call(construction, module)
+                    yield from self._by_call(construction, module)
         self._active.discard(name)
-        return found
 
-    def spliced(self) -> tuple[Hazard, ...]:
+    def spliced(self) -> Iterator[Found]:
         """Functions and Modules that `eqx.tree_at` puts into a Module somewhere in the project."""
         if "tree_at" in self._active:
-            return ()
+            return
         self._active.add("tree_at")
-        found: tuple[Hazard, ...] = ()
         for module, call in self.effects.inference.project.calls.get("tree_at", ()):
             for value in call.args[2:3]:
                 kind = self.effects.inference.kind(value, module)
                 if isinstance(kind, Routine | Transformed | Instance):
-                    found += self.effects.of_callee(kind, call, module)
+                    yield from self.effects.calling(kind, call, module)
         self._active.discard("tree_at")
-        return found
 
     @cached_property
     def may_hold_ndarrays(self) -> bool:
@@ -112,15 +103,13 @@ class Held:
                     return True
         return False
 
-    def subclasses_of_library(self, name: str) -> tuple[Hazard, ...]:
+    def subclasses_of_library(self, name: str) -> Iterator[Found]:
         """A value annotated with a library's class may be of a subclass that the project defines."""
-        found: tuple[Hazard, ...] = ()
         for cls in self.effects.inference.project.classes:
             classes = self.effects.inference.classes
             bases = [b for c in classes.lineage(cls) for b in classes.bases(c)]
             if name in bases and "__call__" in cls.methods:
-                found += self.effects.of_function(cls.methods["__call__"])
-        return found
+                yield cls.methods["__call__"]
 
     def unhashable(self, cls: Class, call: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
         """Fields that a jit would have to hash and cannot."""

@@ -55,7 +55,7 @@ class BindingTimes:
                 return all(self.is_static(e, module) for e in (left, *others))
         dotted = self.inference.dotted(expr, module)
         if dotted is not None and dotted.startswith(("numpy.", "math.", "jax.numpy.")):
-            return not callable(getattr(ast, dotted, None))
+            return True
         kind = self.inference.kind(expr, module)
         return isinstance(kind, Number | Constant)
 
@@ -98,20 +98,27 @@ class BindingTimes:
 
     def is_mask(self, index: ast.expr, module: SourceModule) -> bool:
         """Whether an index is a boolean array: comparisons, what joins them, and names for such."""
-        match index:
-            case ast.Name(id=name):
-                scope = self.inference.scope_binding(name, index, module)
-                values = [b.value for b in reaching(name, index, scope)] if scope and scope.parent else []
-                return any(v is not None and not isinstance(v, ast.Name) and self.is_mask(v, module) for v in values)
-            case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), right=right):
-                return self.is_mask(left, module) or self.is_mask(right, module)
-            case ast.UnaryOp(op=ast.Invert(), operand=operand):
-                return self.is_mask(operand, module)
-            case ast.Call(func=func):
-                name = self.inference.dotted(func, module) or ""
-                return name.startswith("jax.numpy.") and name.rpartition(".")[2].startswith(("is", "logical_"))
-            case ast.Compare():
-                return not self.is_static(index, module)
+        parts, seen = [index], set[ast.expr]()
+        while parts:
+            part = parts.pop()
+            if part in seen:  # a mask that a loop joins others to
+                continue
+            seen.add(part)
+            match part:
+                case ast.Name(id=name):
+                    scope = self.inference.scope_binding(name, part, module)
+                    values = [b.value for b in reaching(name, part, scope)] if scope and scope.parent else []
+                    parts += [value for value in values if value is not None]
+                case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), right=right):
+                    parts += [left, right]
+                case ast.UnaryOp(op=ast.Invert(), operand=operand):
+                    parts.append(operand)
+                case ast.Call(func=func):
+                    called = self.inference.dotted(func, module) or ""
+                    if called.startswith("jax.numpy.") and called.rpartition(".")[2].startswith(("is", "logical_")):
+                        return True
+                case ast.Compare() if not self.is_static(part, module):
+                    return True
         return False
 
     def is_computed(self, test: ast.expr, module: SourceModule) -> bool:
