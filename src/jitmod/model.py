@@ -10,14 +10,44 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class InCell:
+    """A place as the reader of a notebook sees it: the cell by its number among all cells, the lines in that cell.
+
+    `file_line` is the line of the file. All are 1-based.
+    """
+
+    cell: int
+    line: int
+    end_line: int
+    file_line: int
+
+
+@dataclass(frozen=True)
 class Site:
-    """A place in the user's code. Lines are 1-based, columns are 1-based characters, `path` is relative, with `/`."""
+    """A place in the user's code. Lines are 1-based, columns are 1-based characters, `path` is relative, with `/`.
+
+    In a notebook lines are those of its cells seen as one module; `seen` is where that is.
+    """
 
     path: str
     line: int
     column: int
     end_line: int
     symbol: str = "<module>"
+    seen: InCell | None = None
+
+    @property
+    def shown_line(self) -> int:
+        return self.seen.line if self.seen is not None else self.line
+
+    @property
+    def shown_end_line(self) -> int:
+        return self.seen.end_line if self.seen is not None else self.end_line
+
+    @property
+    def shown_path(self) -> str:
+        """The path, and the cell of a notebook."""
+        return f"{self.path}:cell {self.seen.cell}" if self.seen is not None else self.path
 
 
 @dataclass(frozen=True)
@@ -112,15 +142,24 @@ Finding = Patch | Refusal
 
 @dataclass(frozen=True)
 class SourceError:
-    """A file that cannot be read as Python."""
+    """A file that cannot be read as Python. `cell` is the cell of a notebook, 0 where it is no single one.
+
+    `is_foreign`: nothing is wrong with it, but it is not ours to read: a notebook of another language, say.
+    """
 
     path: str
     line: int
     column: int
     message: str
+    cell: int = 0
+    is_foreign: bool = False
+
+    @property
+    def shown_path(self) -> str:
+        return f"{self.path}:cell {self.cell}" if self.cell else self.path
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}: {self.message}"
+        return f"{self.shown_path}:{self.line}:{self.column}: {self.message}"
 
 
 class Status(StrEnum):

@@ -50,6 +50,7 @@ def test_a_patch(run: Run) -> None:
         "id": "0" * 16,
         "codemod": "vmapify",
         "path": "src/a, b.py",
+        "cell": None,
         "line": 3,
         "column": 5,
         "end_line": 6,

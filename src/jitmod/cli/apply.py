@@ -183,7 +183,7 @@ def _show_diff(preview: Preview, format: Format, talk: Talk, *, tried: bool) -> 
                 typer.echo(line, err=True)
     else:
         print_report(run, format)
-    return 2 if preview.errors else int(bool(preview.diff))
+    return 2 if any(not e.is_foreign for e in preview.errors) else int(bool(preview.diff))
 
 
 def _terms(

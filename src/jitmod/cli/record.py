@@ -79,8 +79,8 @@ def _tell(recording: Recording, talk: Talk) -> None:
     for entry in sorted(recording.sites, key=lambda s: -s.seconds):
         if entry.entries:
             share = entry.seconds / recording.seconds if recording.seconds else 0.0
-            talk.say(f"  {entry.site.path}:{entry.site.line} {share:.0%} of the time, {entry.entries} times, "
-                     f"at most {entry.longest} iterations")  # fmt: skip
+            place = f"{entry.site.shown_path}:{entry.site.shown_line}"
+            talk.say(f"  {place} {share:.0%} of the time, {entry.entries} times, at most {entry.longest} iterations")
 
 
 def _export(session: Session, file: Path, talk: Talk) -> None:

@@ -78,15 +78,15 @@ def open_session(
     from jitmod.delivery.job import Request
     from jitmod.rewrite.codemod import select
     from jitmod.source import config
-    from jitmod.source.files import project_root
+    from jitmod.source.files import SUFFIXES, project_root
     from jitmod.source.recording import load_all, state_folder
 
     given = list(paths or [Path(".")])
     for path in given:
         if not path.exists():
             raise UsageError(f"no such file or folder: {path}")
-        if path.is_file() and path.suffix != ".py":
-            raise UsageError(f"not a Python file: {path} (give .py files, or folders that hold some)")
+        if path.is_file() and path.suffix not in SUFFIXES:
+            raise UsageError(f"not a Python file: {path} (give .py files, notebooks, or folders that hold some)")
     root = project_root(given[0])
     relative = []
     for path in given:

@@ -85,7 +85,7 @@ class Attempt:
 
     @property
     def label(self) -> str:
-        return f"{self.one.finding.codemod} {self.one.shown.site.path}:{self.one.shown.site.line}"
+        return f"{self.one.finding.codemod} {_place(self.one)}"
 
     @property
     def is_accepted(self) -> bool:
@@ -103,7 +103,7 @@ def attempt(
     verdict, evidence, workload = _no_workload(terms.workloads, patch), {}, None
     edits = patch.variants[0].realise({})
     if workloads:
-        tell(f"{patch.codemod} {one.shown.site.path}:{one.shown.site.line}: trying")
+        tell(f"{patch.codemod} {_place(one)}: trying")
         workload, result = _run(patch, document, workloads, root, tip, terms)
         verdict = replace(result.verdict, evidence_digest=file_evidence(result))
         note = result.job.get("workload", {}).get("note")  # of a workload that nobody wrote
@@ -117,6 +117,10 @@ def attempt(
     except EditConflict as conflict:
         return Attempt(one, Verdict(Status.CRASHED, str(conflict)))
     return Attempt(one, verdict, after, document_diff(document, after), workload, evidence)
+
+
+def _place(one: FoundPatch) -> str:
+    return f"{one.shown.site.shown_path}:{one.shown.site.shown_line}"
 
 
 def _run(

@@ -31,7 +31,7 @@ def subject(patch: Patch) -> str:
 def commit_message(patch: Patch, verdict: Verdict, evidence: Mapping[str, Any], codemod: type) -> str:
     """The whole message. `codemod` is the class whose module's docstring says why such code is slow."""
     site = patch.site
-    place = f"{one_line(site.path)}:{site.line}"
+    place = f"{one_line(site.shown_path)}:{site.shown_line}"
     what = f"{one_line(patch.message).rstrip('.')} ({place})."
     paragraphs = [subject(patch), _wrap(what)]
     why = section(page(codemod), "Why it is slow")

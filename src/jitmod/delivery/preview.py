@@ -11,6 +11,7 @@ from jitmod.model import Edit, Outcome, Patch, SourceError
 from jitmod.rewrite.codemod import Codemod, scan
 from jitmod.rewrite.edits import EditConflict, compose
 from jitmod.source.document import Document, UnreadableSource
+from jitmod.source.notebook import changes
 from jitmod.source.project import Project
 
 
@@ -68,7 +69,12 @@ def patch_diff(patch: Patch, document: Document) -> str:
 
 
 def document_diff(before: Document, after: Document) -> str:
-    return file_diff(before.path, before.encode(before.source), after.encode(after.source))
+    """The diff of a file. A notebook's begins with how its cells change, in lines that `git apply` passes over."""
+    diff = file_diff(before.path, before.encode(before.source), after.encode(after.source))
+    if not diff or before.notebook is None or after.notebook is None:
+        return diff
+    lines = "".join(f"# {line}\n" for line in changes(before.notebook, after.notebook))
+    return f"# {before.path}, for the reader:\n{lines}{diff}"
 
 
 def realised(document: Document, edits: Iterable[Edit]) -> Document:

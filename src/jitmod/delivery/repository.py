@@ -12,6 +12,8 @@ from typing import IO
 
 import git
 
+from jitmod.source.files import SUFFIXES
+
 # Where the user keeps the configuration of git is the user's business; every other GIT_* variable may come from a hook
 # that started us, and would send our commands to another index, another object store or another author.
 _KEPT = frozenset(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"])
@@ -114,9 +116,14 @@ class Repository:
     def dirty_files(self) -> list[str]:
         """Tracked files that differ from HEAD, and Python files that git does not track."""
         status = self.git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules")
-        untracked = self.git("ls-files", "--others", "--exclude-standard", "-z", "--", "*.py")
         changed = [record[3:] for record in status.split("\0") if record]
-        return changed + [path for path in untracked.split("\0") if path]
+        return changed + self.untracked_sources()
+
+    def untracked_sources(self) -> list[str]:
+        """Python files and notebooks that git does not know and does not ignore."""
+        patterns = [f"*{suffix}" for suffix in SUFFIXES]
+        listed = self.git("ls-files", "--others", "--exclude-standard", "-z", "--", *patterns)
+        return [path for path in listed.split("\0") if path]
 
     def check_identity(self) -> None:
         """Raise `DeliveryError` where git does not know whom a commit is by."""

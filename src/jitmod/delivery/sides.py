@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jitmod.delivery.repository import DeliveryError, GitFailed, Repository, scrubbed_environment
-from jitmod.source.files import discover
+from jitmod.source.files import SUFFIXES, discover
+from jitmod.source.notebook import SUFFIX
+from jitmod.trial.notebooks import module_text
 from jitmod.trial.scratch import scratch
 
 Overlay = dict[str, str | None]
@@ -18,9 +20,10 @@ Overlay = dict[str, str | None]
 
 @dataclass(frozen=True)
 class Sides:
-    """The baseline as files at `code_root`; the candidate as the text of each Python file that differs (None: gone).
+    """The baseline as files at `code_root`; the candidate as the code of each source that differs (None: gone).
 
-    Everything else, data and cwd above all, comes from `user_root` for both. `unseen` are other files that differ.
+    Sources are Python files and notebooks. Everything else, data and cwd above all, comes from `user_root` for both.
+    `unseen` are other files that differ.
     """
 
     code_root: Path
@@ -94,22 +97,21 @@ def _folder(name: str, here: Path) -> Path:
 
 def _working_tree(repository: Repository, commit: str) -> tuple[Overlay, tuple[str, ...]]:
     changed, unseen = _changed(repository, commit)
-    untracked = repository.git("ls-files", "--others", "--exclude-standard", "-z", "--", "*.py").split("\0")
-    return {path: _text(repository.root / path) for path in [*changed, *filter(None, untracked)]}, unseen
+    return {path: _text(repository.root / path) for path in [*changed, *repository.untracked_sources()]}, unseen
 
 
 def _changed(repository: Repository, *commits: str) -> tuple[list[str], tuple[str, ...]]:
-    """The Python files that differ between two commits, or between one and the working tree; and the other files."""
+    """The sources that differ between two commits, or between one and the working tree; and the other files."""
     listed = repository.git("diff", "--name-only", "-z", "--no-renames", "--ignore-submodules", *commits, "--")
     paths = [path for path in listed.split("\0") if path]
-    return [p for p in paths if p.endswith(".py")], tuple(p for p in paths if not p.endswith(".py"))
+    return [p for p in paths if p.endswith(SUFFIXES)], tuple(p for p in paths if not p.endswith(SUFFIXES))
 
 
 def _export(repository: Repository, commit: str, files: Path, name: str) -> None:
-    """Write the Python files of `commit` to `files/name`, through an index of our own beside it."""
+    """Write the Python files and notebooks of `commit` to `files/name`, through an index of our own beside it."""
     (files / name).mkdir()
     listed = repository.git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, "--")
-    paths = [path for path in listed.split("\0") if path.endswith(".py")]
+    paths = [path for path in listed.split("\0") if path.endswith(SUFFIXES)]
     index = {"GIT_INDEX_FILE": str(files / f"{name}.index")}
     try:
         repository.git("read-tree", commit, environment=index)
@@ -126,10 +128,12 @@ def _portions(paths: list[str], size: int = 500) -> Iterable[list[str]]:
 
 
 def _text(file: Path) -> str | None:
-    """The text of a Python file in its own encoding; None where there is none."""
+    """The text of a Python file in its own encoding, the code of a notebook; None where there is none."""
     data = _bytes(file)
     if data is None:
         return None
+    if file.name.endswith(SUFFIX):
+        return module_text(data)
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding)

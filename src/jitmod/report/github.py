@@ -15,8 +15,10 @@ def render(run: Run) -> str:
 
 def _lines(run: Run) -> Iterator[str]:
     for error in run.errors:
-        place = {"file": error.path, "line": str(error.line), "col": str(error.column), "title": "jitmod"}
-        yield _command("error", place, error.message)
+        line, column = (1, 1) if error.cell else (error.line, error.column)  # those of a cell are none of the file
+        place = {"file": error.path, "line": str(line), "col": str(column), "title": "jitmod"}
+        message = f"cell {error.cell}, line {error.line}: {error.message}" if error.cell else error.message
+        yield _command("notice" if error.is_foreign else "error", place, message)
     for entry in run.entries:
         finding, verdict = entry.outcome.finding, entry.outcome.verdict
         if isinstance(finding, Patch):
@@ -29,11 +31,14 @@ def _lines(run: Run) -> Iterator[str]:
 
 
 def _place(site: Site, title: str) -> dict[str, str]:
+    first, last = site.line, site.end_line
+    if site.seen is not None:
+        first = last = site.seen.file_line
     return {
         "file": site.path,
-        "line": str(site.line),
-        "endLine": str(site.end_line),
-        "col": str(site.column),
+        "line": str(first),
+        "endLine": str(last),
+        "col": str(site.column if site.seen is None else 1),
         "title": f"jitmod {title}",
     }
 

@@ -37,9 +37,10 @@ def _finding(entry: Entry) -> dict[str, Any]:
         "id": entry.id,
         "codemod": finding.codemod,
         "path": _text(site.path),
-        "line": site.line,
+        "cell": site.seen.cell if site.seen is not None else None,
+        "line": site.shown_line,
         "column": site.column,
-        "end_line": site.end_line,
+        "end_line": site.shown_end_line,
         "symbol": site.symbol,
     }
     if isinstance(finding, Patch):
@@ -86,7 +87,14 @@ def _trial(verdict: Verdict, outcome: Outcome) -> dict[str, Any]:
 
 
 def _error(error: SourceError) -> dict[str, Any]:
-    return {"path": _text(error.path), "line": error.line, "column": error.column, "message": error.message}
+    return {
+        "path": _text(error.path),
+        "cell": error.cell or None,
+        "line": error.line,
+        "column": error.column,
+        "message": error.message,
+        "is_foreign": error.is_foreign,
+    }
 
 
 def _text(text: str) -> str:

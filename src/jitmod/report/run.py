@@ -57,7 +57,7 @@ class Run:
 
     def exit_code(self) -> int:
         """0: every patch was accepted, or there was none; 1: one was not, or was not tried; 2: a file is unreadable."""
-        if self.errors:
+        if any(not error.is_foreign for error in self.errors):
             return 2
         accepted = [o.verdict is not None and o.verdict.status is Status.ACCEPTED for _, o in self.patches()]
         return 0 if all(accepted) else 1

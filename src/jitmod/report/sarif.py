@@ -33,6 +33,9 @@ def document(run: Run) -> dict[str, Any]:
             rule = f"{finding.codemod}/{finding.reason}"
         site = finding.site
         region = {"startLine": site.line, "startColumn": site.column, "endLine": site.end_line}
+        if site.seen is not None:
+            region = {"startLine": site.seen.file_line}
+            message = f"cell {site.seen.cell}, line {site.seen.line}: {message}"
         result = _result(rule, level, message, site.path, region)
         results.append(result | {"partialFingerprints": {f"jitmod/v{SCHEMA_VERSION}": entry.id}})
     rules = sorted({result["ruleId"] for result in results})
@@ -47,8 +50,10 @@ def document(run: Run) -> dict[str, Any]:
 
 
 def _error(error: SourceError) -> dict[str, Any]:
-    region = {"startLine": error.line, "startColumn": max(error.column, 1)}
-    return _result(_UNREADABLE, "error", error.message, error.path, region)
+    region, message = {"startLine": error.line, "startColumn": max(error.column, 1)}, error.message
+    if error.cell:
+        region, message = {"startLine": 1}, f"cell {error.cell}, line {error.line}: {message}"
+    return _result(_UNREADABLE, "note" if error.is_foreign else "error", message, error.path, region)
 
 
 def _result(rule: str, level: str, message: str, path: str, region: dict[str, int]) -> dict[str, Any]:

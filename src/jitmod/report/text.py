@@ -43,7 +43,8 @@ def refusal_lines(run: Run) -> Iterator[str]:
 
 def error_lines(run: Run) -> Iterator[str]:
     for error in run.errors:
-        yield f"{one_line(error.path)}:{error.line}:{error.column}: error: {one_line(error.message)}"
+        kind = "left alone" if error.is_foreign else "error"
+        yield f"{one_line(error.shown_path)}:{error.line}:{error.column}: {kind}: {one_line(error.message)}"
 
 
 def guard_lines(run: Run) -> Iterator[str]:
@@ -91,7 +92,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 def _place(finding: Patch | Refusal) -> str:
     site = finding.site
-    return f"{one_line(site.path)}:{site.line}:{site.column}"
+    return f"{one_line(site.shown_path)}:{site.shown_line}:{site.column}"
 
 
 def _reasons(run: Run) -> Iterator[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import ClassVar
 
-from jitmod.model import Finding, SourceError
+from jitmod.model import Finding, Refusal, SourceError
 from jitmod.rewrite.observed import improved
 from jitmod.source.document import Document
 from jitmod.source.project import Project
@@ -89,6 +89,16 @@ def scan(codemods: Iterable[Codemod], project: Project, paths: Iterable[str]) ->
         if path in project.documents:
             for codemod in codemods:
                 document = project.documents[path]
-                findings += improved(list(codemod.find(document, project)), codemod.find, document, project)
+                found = improved(list(codemod.find(document, project)), codemod.find, document, project)
+                findings += [_in_cell(finding, document) for finding in found]
     findings.sort(key=lambda f: (f.site.path, f.site.line, f.site.column, f.codemod))
     return Scan(tuple(findings), errors)
+
+
+def _in_cell(finding: Finding, document: Document) -> Finding:
+    """A finding as the reader of a notebook wants it: lines are those of cells, and a cell that is timed stays."""
+    if document.notebook is None:
+        return finding
+    if document.notebook.is_timed(finding.site.line):
+        return Refusal(finding.codemod, finding.site, "timing-loop", "the cell is run by a magic that times it")
+    return replace(finding, message=document.notebook.in_words(finding.message))

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 
 from jitmod.model import Edit
 from jitmod.source.document import Document
+from jitmod.source.notebook import CellConflict, Notebook
+from jitmod.source.notebook_json import NotANotebook
 
 
 class EditConflict(Exception):
-    """Two edits of one document overlap, or what they make is not Python."""
+    """Two edits of one document overlap, what they make is not Python, or they do not fit into a notebook's cells."""
 
 
 def compose(document: Document, edits: Iterable[Edit]) -> bytes:
@@ -27,5 +29,20 @@ def compose(document: Document, edits: Iterable[Edit]) -> bytes:
     try:
         ast.parse(source)
     except (SyntaxError, ValueError) as error:
-        raise EditConflict(f"{document.path}: the edited text does not parse: {error}") from None
-    return document.encode(source)
+        what = error.msg if isinstance(error, SyntaxError) else error
+        raise EditConflict(f"{document.path}: the edited text does not parse: {what}") from None
+    try:
+        return document.encode(source)
+    except CellConflict as conflict:
+        raise EditConflict(f"{document.path}: {conflict}") from None
+
+
+def code_after(document: Document, edits: Iterable[Edit]) -> str:
+    """The code of the document's file after `edits`, as it is run. Raises `EditConflict`."""
+    text = compose(document, edits).decode(document.encoding).removeprefix("\ufeff")
+    if document.notebook is None:
+        return text
+    try:
+        return Notebook.read(text).module
+    except NotANotebook as error:
+        raise EditConflict(f"{document.path}: cell {error.cell} does not parse after the edit") from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-_PROGRAM = re.compile(r"[^:]+\.py(::[^:]+)*")  # a script, or a test as pytest writes it
+_PROGRAM = re.compile(r"[^:]+\.py(::[^:]+)*|[^:]+\.ipynb")  # a script, a test as pytest writes it, or a notebook
 
 
 class ConfigError(Exception):
@@ -20,7 +20,8 @@ class ConfigError(Exception):
 class Workload:
     """What a trial runs: `run(*setup())`. Each function is written `path/to/file.py:function`, from the root.
 
-    `run` may be a script as well (`path/to/file.py`), or a test as pytest writes it (`path/to/file.py::test_x`).
+    `run` may be a script or a notebook as well (`path/to/file.py`, `path/to/file.ipynb`), or a test as pytest writes it
+    (`path/to/file.py::test_x`).
     """
 
     name: str
@@ -150,7 +151,7 @@ def _number(value: object, where: str) -> float:
 
 
 def check_run(text: str, where: str) -> None:
-    """Raise `ConfigError` where `text` names neither a function of a file, nor a script or a test."""
+    """Raise `ConfigError` where `text` names neither a function of a file, nor a script, a notebook or a test."""
     if _PROGRAM.fullmatch(text) is None:
         check_target(text, where)
 

@@ -1,4 +1,4 @@
-"""A Python file: its bytes, its syntax tree, and the way from one to the other."""
+"""A Python file or a notebook: its bytes, its syntax tree, and the way from one to the other."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from jitmod.model import Site, SourceError
+from jitmod.model import InCell, Site, SourceError
 from jitmod.source.nodes import children, walk
+from jitmod.source.notebook import SUFFIX, Notebook
+from jitmod.source.notebook_json import NotANotebook
 
 _BOM = b"\xef\xbb\xbf"
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -46,21 +48,35 @@ def _depth(tree: ast.Module) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Document:
-    """One `.py` file. `source` is its text in UTF-8 without a byte-order mark: the coordinates of `Edit` and of ast."""
+    """One file. `source` is its text in UTF-8 without a byte-order mark: the coordinates of `Edit` and of ast.
+
+    That of a notebook is the text of its code cells seen as one module (`notebook.py`).
+    """
 
     path: str
     source: bytes
     encoding: str
     has_bom: bool
     tree: ast.Module
+    notebook: Notebook | None = None
 
     @classmethod
     def parse(cls, path: str, data: bytes) -> Document:
         """Parse `data`, the bytes of the file at the relative `path`. Raises `UnreadableSource`."""
+        notebook, encoding = None, "utf-8"
         try:
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-            text = data.removeprefix(_BOM).decode(encoding.removesuffix("-sig"))
+            if path.endswith(SUFFIX):
+                notebook = Notebook.read(data.removeprefix(_BOM).decode())
+                text = notebook.module
+            else:
+                encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+                text = data.removeprefix(_BOM).decode(encoding.removesuffix("-sig"))
             tree = ast.parse(text)
+        except NotANotebook as error:
+            message = f"cannot be parsed: {error.message}" if error.cell else error.message
+            raise UnreadableSource(
+                SourceError(path, error.line, error.column, message, error.cell, error.is_foreign)
+            ) from None
         except SyntaxError as error:
             raise UnreadableSource(
                 SourceError(path, error.lineno or 1, error.offset or 1, f"cannot be parsed: {error.msg}")
@@ -72,7 +88,7 @@ class Document:
             message = f"the code is nested {deepest} levels deep here; more than {_DEEPEST} are not followed"
             raise UnreadableSource(SourceError(path, line, 1, message))
         sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))  # the analyses go down level by level
-        return cls(path, text.encode(), encoding.removesuffix("-sig"), data.startswith(_BOM), tree)
+        return cls(path, text.encode(), encoding.removesuffix("-sig"), data.startswith(_BOM), tree, notebook)
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
@@ -106,8 +122,13 @@ class Document:
         return cls.parse(path, data)
 
     def encode(self, source: bytes) -> bytes:
-        """The bytes of the file whose text is `source`: encoding and byte-order mark as they were."""
-        return (_BOM if self.has_bom else b"") + source.decode().encode(self.encoding)
+        """The bytes of the file whose text is `source`: encoding and byte-order mark as they were.
+
+        Raises `CellConflict` where the text does not fit into the cells of the notebook.
+        """
+        text = source.decode()
+        written = self.notebook.spliced(text) if self.notebook is not None else text
+        return (_BOM if self.has_bom else b"") + written.encode(self.encoding)
 
     @cached_property
     def line_starts(self) -> tuple[int, ...]:
@@ -146,4 +167,10 @@ class Document:
         start, _ = self.span(node)
         column = len(self.source[self.line_starts[node.lineno - 1] : start].decode()) + 1
         assert node.end_lineno is not None
-        return Site(self.path, node.lineno, column, node.end_lineno, symbol)
+        return Site(self.path, node.lineno, column, node.end_lineno, symbol, self._seen(node.lineno, node.end_lineno))
+
+    def _seen(self, first: int, last: int) -> InCell | None:
+        if self.notebook is None:
+            return None
+        cell, line = self.notebook.place(first)
+        return InCell(cell, line, line + last - first, self.notebook.file_line(cell, line))

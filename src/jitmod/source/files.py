@@ -1,4 +1,4 @@
-"""Which files: the project's root, and the Python files below it that are the project's own."""
+"""Which files: the project's root, and the Python files and notebooks below it that are the project's own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pathspec
+
+SUFFIXES = (".py", ".ipynb")
 
 _VERSION_CONTROL = (".git", ".hg", ".svn", ".bzr", "_darcs")
 _INSTALLED = (".venv", "venv", "site-packages", "node_modules", ".direnv", "__pypackages__")
@@ -29,7 +31,7 @@ def project_root(path: Path) -> Path:
 
 
 def discover(root: Path, paths: Iterable[Path], exclude: Iterable[str] = ()) -> list[str]:
-    """The `.py` files at and below `paths`, relative to `root`, with `/`, sorted.
+    """The `.py` files and notebooks at and below `paths`, relative to `root`, with `/`, sorted.
 
     Left out are version control, environments, caches, build folders, other repositories, symbolic links (what they
     point to inside the root is found by its own path), what `.gitignore` files ignore, and what `exclude` (patterns as
@@ -83,7 +85,7 @@ def _below(root: Path, folder: str, rules: tuple[_Rules, ...]) -> Iterator[str]:
         if entry.is_dir():
             if not _is_foreign(Path(entry.path)) and not _ignored(f"{path}/", rules):
                 yield from _below(root, path, rules)
-        elif entry.name.endswith(".py") and entry.is_file() and not _ignored(path, rules):
+        elif entry.name.endswith(SUFFIXES) and entry.is_file() and not _ignored(path, rules):
             yield path
 
 

@@ -202,7 +202,7 @@ class Project:
 
     @classmethod
     def build(cls, root: Path, paths: Iterable[str]) -> Project:
-        """Parse the `.py` files at `paths`, relative to `root`. Unreadable ones end up in `errors`."""
+        """Parse the files at `paths`, relative to `root`. Unreadable ones end up in `errors`."""
         wanted = sorted(set(paths))
         documents: dict[str, Document] = {}
         errors: dict[str, SourceError] = {}
@@ -223,6 +223,9 @@ class Project:
         for path, document in documents.items():
             file = PurePosixPath(path)
             is_package = file.name == "__init__.py"
+            if document.notebook is not None:  # nobody can import it, so its name is one that nobody can write
+                by_path[path] = SourceModule(f"<{path.replace('.', '//')}>", document, False)
+                continue
             folder = file.parent
             parts = [] if is_package else [file.stem]
             while str(folder) in packages:
@@ -234,6 +237,8 @@ class Project:
         modules: dict[str, SourceModule] = {}
         for path, module in by_path.items():
             modules.setdefault(module.name, module)
+            if module.document.notebook is not None:
+                continue
             dotted = PurePosixPath(path).with_suffix("").parts  # namespace packages: named from the root, or below src
             tail = dotted[1:] if dotted and dotted[0] == "src" else dotted
             modules.setdefault(".".join(tail), module)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from jitmod.model import Site
+from jitmod.model import InCell, Site
 from jitmod.source.document import Document
 
 SCHEMA_VERSION = 1
@@ -201,7 +201,7 @@ def load(folder: Path) -> Recording | None:
 
 def _recording(folder: Path, document: Mapping[str, Any]) -> Recording:
     functions = [_function(entry, folder, document["label"]) for entry in document["functions"]]
-    sites = [RecordedSite(Site(**entry["site"]), *(entry[k] for k in ("entries", "steps", "longest", "seconds")))
+    sites = [RecordedSite(_site(entry["site"]), *(entry[k] for k in ("entries", "steps", "longest", "seconds")))
              for entry in document["sites"]]  # fmt: skip
     loops: dict[tuple[str, str], Kinds] = {}
     for entry in document["loops"]:
@@ -216,6 +216,11 @@ def _recording(folder: Path, document: Mapping[str, Any]) -> Recording:
         {(function.path, function.qualname): function for function in functions}, loops, tuple(sites), script,
         document["foreign"],
     )  # fmt: skip
+
+
+def _site(entry: Mapping[str, Any]) -> Site:
+    seen = entry.get("seen")
+    return Site(**{**entry, "seen": InCell(**seen) if seen is not None else None})
 
 
 def _both(one: Kinds, other: Kinds) -> Kinds:

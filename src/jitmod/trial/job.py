@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitmod.model import Patch, Site, Variant
-from jitmod.rewrite.edits import compose
+from jitmod.rewrite.edits import code_after
 from jitmod.source.config import GateSettings, Workload
 from jitmod.source.document import Document
 
@@ -60,7 +60,7 @@ def candidates_of(patch: Patch, document: Document) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for number, variant in enumerate(patch.variants):
         for knobs in _settings(variant):
-            text = compose(document, variant.realise(knobs)).decode(document.encoding).removeprefix("\ufeff")
+            text = code_after(document, variant.realise(knobs))
             default = knobs == variant.defaults()
             made.append({"variant": number, "form": variant.form, "knobs": knobs, "default": default,
                          "files": {document.path: text}})  # fmt: skip

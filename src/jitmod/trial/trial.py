@@ -13,7 +13,7 @@ from jitmod.model import Patch, Site, Status, Variant, Verdict, fingerprint
 from jitmod.rewrite.edits import EditConflict
 from jitmod.source.config import GateSettings, Workload
 from jitmod.source.document import Document
-from jitmod.trial import apart, gate
+from jitmod.trial import apart, gate, notebooks
 from jitmod.trial.child import stats
 from jitmod.trial.job import SCHEMA_VERSION, Overlay, candidate_of, candidates_of, digest, make_job
 from jitmod.trial.process import run_child
@@ -57,9 +57,10 @@ def try_patch(
         candidates = candidates_of(patch, document)
     except EditConflict as error:
         return Trial(Verdict(Status.CRASHED, f"the patch cannot be composed: {error}"), {}, {})
+    read = notebooks.overlay(code_root, user_root, [document.path, workload.run])
     lines = "\n".join(document.line(number) for number in range(site.line, site.end_line + 1))
     job = make_job(
-        candidates, baseline={}, base_commit=base_commit, workload=workload, settings=settings, seed=seed,
+        candidates, baseline=read, base_commit=base_commit, workload=workload, settings=settings, seed=seed,
         budget=budget, require_gpu=require_gpu, site=site, new_functions=patch.new_functions,
         fingerprint=fingerprint(patch, lines), needs_fresh_values=patch.needs_fresh_values,
     )  # fmt: skip
@@ -89,8 +90,9 @@ def try_arms(
 
     `reference` "float64" judges the values of both arms by their distance from the baseline in double precision.
     """
+    read = notebooks.overlay(code_root, user_root, [*candidate, workload.run])
     job = make_job(
-        [candidate_of(candidate)], baseline=baseline or {}, base_commit=base_commit, workload=workload,
+        [candidate_of(candidate)], baseline={**read, **(baseline or {})}, base_commit=base_commit, workload=workload,
         settings=settings, seed=seed, budget=budget, require_gpu=require_gpu, site=site, new_functions=new_functions,
         fingerprint="", reference=reference,
     )  # fmt: skip

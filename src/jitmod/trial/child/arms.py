@@ -194,7 +194,7 @@ class Bench:
         found: list[Texts] = []
         for path in _changed_paths(self.baseline, self.candidate(number)):
             before, after = old.source(path), new.source(path)
-            if before is not None and after is not None and path.endswith(".py"):
+            if before is not None and after is not None and path.endswith((".py", ".ipynb")):
                 try:
                     found.append(Texts(path, ast.parse(before), ast.parse(after)))
                 except (SyntaxError, ValueError):

@@ -43,7 +43,7 @@ def run_path(
 ) -> dict[str, Any]:
     """`runpy.run_path`, for the arm's text of a project's script."""
     path = os.fsdecode(path_name)
-    code = _active[-1].code_of(path) if path.endswith(".py") else None
+    code = _active[-1].code_of(path) if path.endswith((".py", ".ipynb")) else None
     if code is None:
         return _run_path(os.fspath(path_name), dict(init_globals or {}), run_name)
     name = run_name or "<run_path>"

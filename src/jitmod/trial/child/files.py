@@ -53,6 +53,15 @@ def scratch(user_root: str, parent: str) -> str:
     return folder
 
 
+def own_folder(scratch: str, relative: str) -> str:
+    """The folder at `relative` in a scratch folder, no link to the user's any more."""
+    folder = os.path.join(scratch, *relative.split("/"))
+    if relative and os.path.isdir(folder):
+        with guard.silently():
+            _own(scratch, os.path.join(folder, "inside"), keeps=True)
+    return folder
+
+
 @contextlib.contextmanager
 def written(folder: str) -> Iterator[dict[str, Any]]:
     """Fills the dictionary, when the block ends, with what it wrote: text by lines, arrays, or what kind it is."""

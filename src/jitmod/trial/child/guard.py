@@ -6,10 +6,11 @@ events, which know the path, and by the system where it can do that, also for pr
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,16 @@ def listen(listener: Callable[[Write], None]) -> None:
     """Tell `listener` of every write before it happens."""
     _guard.listeners.append(listener)
     _install()
+
+
+@contextlib.contextmanager
+def silently() -> Iterator[None]:
+    """What is written in the block is not the program's doing."""
+    _own.now = True
+    try:
+        yield
+    finally:
+        _own.now = False
 
 
 def take_refused() -> str | None:

@@ -1,4 +1,4 @@
-"""What a workload names: a function of a file, a script that is run as `__main__`, or a test that pytest would run."""
+"""What a workload names: a function of a file, a script or notebook run as `__main__`, or a test pytest would run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import tests
+from . import notebook, tests
 from .finder import Transform
 from .world import World
 
@@ -24,6 +24,8 @@ def bind(world: World, target: str, names: tuple[str, ...]) -> Bound | None:
 
     The output of a script is what it has bound to `names`. Raises FileNotFoundError, and `tests.TestError`.
     """
+    if target.endswith(notebook.SUFFIX):
+        return _script(world, world.find(target), names), tuple
     file, _, rest = target.partition(".py")
     if rest and not rest.startswith("::"):
         return None
@@ -32,13 +34,13 @@ def bind(world: World, target: str, names: tuple[str, ...]) -> Bound | None:
 
 
 def program_file(target: str) -> str | None:
-    """The file of a script or a test; None where a function is named."""
+    """The file of a script, a notebook or a test; None where a function is named."""
     file, suffix, rest = target.partition(".py")
     return file + suffix if not rest or rest.startswith("::") else None
 
 
 def is_script(target: str) -> bool:
-    return target.endswith(".py")
+    return target.endswith((".py", notebook.SUFFIX))
 
 
 def is_test(target: str) -> bool:
@@ -98,13 +100,15 @@ def instrumented(target: str, transform: Transform | None) -> Transform | None:
 
 
 def _script(world: World, place: str, names: tuple[str, ...]) -> Callable[..., Any]:
+    """A notebook runs as it does in a kernel: in its own folder, with the names that a kernel gives."""
     world.add_root(os.path.dirname(place))
+    given = notebook.enter(world, place) if place.endswith(notebook.SUFFIX) else {}
 
     def run() -> dict[str, Any]:
         before = sys.argv[:]
         sys.argv[:] = [place]
         try:
-            bound = runpy.run_path(place, run_name="__main__")
+            bound = runpy.run_path(place, given, run_name="__main__")
         except SystemExit as end:
             if end.code not in (None, 0):
                 raise

@@ -38,6 +38,13 @@ class ScriptWorkload(Workload):
 
 
 @dataclass(frozen=True)
+class NotebookWorkload(Workload):
+    """A notebook from its first cell to its last; `note` says so in a verdict."""
+
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class SynthesisedWorkload(Workload):
     """Calls of one function with arguments made from its annotations; `note` says so in a verdict."""
 
@@ -51,6 +58,8 @@ def recorded(patch: Patch, document: Document, known: Recorded) -> list[Workload
     Where the function cannot be called by itself, its callers that were seen stand for it; where nothing of it can be
     called, a whole script that ran it does, and so it does for what is in no function.
     """
+    if document.notebook is not None:
+        return []
     name = holder(document.tree, patch.site)
     if name is None:
         return [_script(s, document) for s in known.scripts if s.path == patch.site.path and s.seconds < _SHORT][:1]
@@ -67,8 +76,10 @@ def recorded(patch: Patch, document: Document, known: Recorded) -> list[Workload
 def synthesised(patch: Patch, document: Document) -> list[Workload]:
     """Calls with made-up arguments, where every parameter has a default or an annotation, and jaxtyping is among them.
 
-    Whether values can be made is found out when the trial makes them.
+    Whether values can be made is found out when the trial makes them. What is in a notebook is run with all of it.
     """
+    if document.notebook is not None:
+        return [NotebookWorkload(f"all of {document.path}", document.path, note=f"on the whole of {document.path}")]
     name = holder(document.tree, patch.site)
     node = next((n for n, qualname in functions(document.tree) if qualname == name), None)
     if node is None or name is None or "<locals>" in name or not _is_annotated(node, name, document.tree):
