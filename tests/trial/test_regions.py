@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jitmod.trial.child import trips
+from jitmod.trial.child import sabotage, trips
 from jitmod.trial.child.duplicate import CannotCopy, duplicate
 from jitmod.trial.child.pairs import Pair, changed_pairs, constants, keeps_classes, twin_statements
 from jitmod.trial.child.probes import Probes
@@ -166,3 +166,17 @@ def test_shorter_calls() -> None:
     args, kwargs = ways[-1].arguments(5)
     assert (len(args[1]), args[2].shape, args[3], kwargs) == (5, (5, 2), 5, {"name": "a"})
     assert ways[0].lengths([4, 10]) == [8, 0, 1, 3, 4, 5, 9, 10, 11]
+
+
+def test_rounding_moves_what_is_read_on_the_host_at_once_but_no_counts() -> None:
+    before = ast.parse(
+        "def f(x):\n    return jnp.mean(x).item(), float(jnp.mean(x)), int(jnp.sum(x > 0.5)), float(jnp.sum(x > 0.5))\n"
+    )
+    texts = {"m.py": Texts("m.py", before, ast.parse("def f(x):\n    return None\n"))}
+    x = jax.random.uniform(jax.random.key(0), (1000,))
+    moved = Twins(texts, Probes(), sabotage.nudged).get(Pair("m.py", "f"), {"jnp": jnp, "float": float, "int": int})
+    exact = Twins(texts, Probes()).get(Pair("m.py", "f"), {"jnp": jnp, "float": float, "int": int})
+    item, number, *counts = moved(x)
+    expected, _, *counted = exact(x)
+    assert item != expected and number != expected and abs(item - expected) < 1e-6
+    assert counts == counted

@@ -21,7 +21,7 @@ _FINE = 1e-5  # of the bounds of float32: those of doubles that the host compute
 _SPARED = 1000.0  # bounds of float32 are about so many times its unit of rounding
 _CANCELLED = 8  # units in the last place of a leaf's largest value, if that is below 1: what is left of a difference
 _SAMPLE = 1 << 16  # elements, which are enough for a scale
-_COUNTS = 1 << 17  # floats that are whole numbers below this count something
+COUNTS = 1 << 17  # floats that are whole numbers below this count something
 _MISCOUNTED = 10 * MAX_FACTOR
 DOUBLE = " in double"  # what the names of such parts end in
 
@@ -182,7 +182,7 @@ def _absolute(magnitude: np.ndarray[Any, Any], absolute: float, unit: float) -> 
 
 
 def _counts(array: np.ndarray[Any, Any]) -> bool:
-    return array.dtype.kind == "f" and bool(np.all((np.abs(array) < _COUNTS) & (array == np.round(array))))
+    return array.dtype.kind == "f" and bool(np.all((np.abs(array) < COUNTS) & (array == np.round(array))))
 
 
 def _wide(data: Any) -> np.ndarray[Any, Any]:

@@ -11,9 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import compare
 from .changes import changed_statements, functions
 
 _SPOIL = "__jitmod_spoil__"
+_PULLS = {"float", "complex", "int", "bool", "asarray", "array", "device_get"}
+_PULL_METHODS = {"item", "tolist"}
 _draws = itertools.count()
 
 
@@ -46,9 +49,9 @@ def rolled(value: Any) -> Any:
 def nudged(value: Any) -> Any:
     """Floating jax arrays moved by one unit in the last place, some up and some down: what rounding may do.
 
-    Arrays of numpy stay: a moved one would be a copy, and another name may stand for the same buffer.
+    Whole numbers that may count something stay, since counts are exact. Arrays of numpy stay: a moved one would be a
+    copy, and another name may stand for the same buffer.
     """
-
     start = next(_draws) * 7919  # every call moves other elements up: rounding has no direction
 
     def leaf(x: Any) -> Any:
@@ -57,7 +60,8 @@ def nudged(value: Any) -> Any:
         number = np.arange(start, start + x.size, dtype=np.uint64).reshape(x.shape)
         up = (number * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)) & np.uint64(1)
         unit = float(jnp.finfo(x.dtype).eps)  # type: ignore[no-untyped-call]
-        return x * np.where(up, 1 + unit, 1 - unit).astype(x.dtype)
+        whole = (x == jnp.round(x)) & (abs(x) < compare.COUNTS)
+        return jnp.where(whole, x, x * np.where(up, 1 + unit, 1 - unit).astype(x.dtype))
 
     return _mapped(leaf, value)
 
@@ -118,10 +122,15 @@ def spoil_bound(tree: ast.Module, changed: Iterable[int]) -> ast.Module:
 
 
 def spoil_whole(tree: ast.Module, names: Iterable[str] | None = None) -> ast.Module:
-    """Spoil what every statement of these functions computes, inner functions included; of all where none are named."""
+    """Spoil what every statement of these functions computes, and what it reads on the host at once.
+
+    Inner functions are included; without names, all functions are.
+    """
     named = [function for _, function in functions(tree, names)] if names is not None else tree.body
     for top in named:
         for node in ast.walk(top):
+            if isinstance(node, ast.Call):
+                _spoil_pulled(node)
             if isinstance(node, ast.FunctionDef):
                 for statement in _own_statements(node):
                     spoil(statement)
@@ -146,6 +155,15 @@ def spoil(statement: ast.stmt) -> None:
             statement.value = _call(value)
         case ast.Expr(value=ast.Call() as call):
             call.args = [a if isinstance(a, ast.Starred) else _call(a) for a in call.args]
+
+
+def _spoil_pulled(call: ast.Call) -> None:
+    """`float(jnp.mean(x))` and `jnp.mean(x).item()`: the array has no name, and the number is none any more."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr=attr) as method) if attr in _PULL_METHODS:
+            method.value = _call(method.value)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first, *others]) if name in _PULLS:
+            call.args = [first if isinstance(first, ast.Starred) else _call(first), *others]
 
 
 def _call(value: ast.expr) -> ast.expr:
