@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -52,6 +53,9 @@ class Codemod(ABC):
         """Every site of this codemod in `document`, in order: a patch or a refusal each."""
 
 
+_PLACE = re.compile(r"([^\s(]+\.ipynb):(\d+)")
+
+
 class UnknownCodemod(Exception):
     """No codemod of that name is installed; the message lists those that are."""
 
@@ -87,18 +91,28 @@ def scan(codemods: Iterable[Codemod], project: Project, paths: Iterable[str]) ->
     findings: list[Finding] = []
     for path in wanted:
         if path in project.documents:
+            document = project.documents[path]
+            own = project.around(document)
             for codemod in codemods:
-                document = project.documents[path]
-                found = improved(list(codemod.find(document, project)), codemod.find, document, project)
-                findings += [_in_cell(finding, document) for finding in found]
+                found = improved(list(codemod.find(document, own)), codemod.find, document, own)
+                findings += [_in_cell(finding, document, project) for finding in found]
     findings.sort(key=lambda f: (f.site.path, f.site.line, f.site.column, f.codemod))
     return Scan(tuple(findings), errors)
 
 
-def _in_cell(finding: Finding, document: Document) -> Finding:
+def _in_cell(finding: Finding, document: Document, project: Project) -> Finding:
     """A finding as the reader of a notebook wants it: lines are those of cells, and a cell that is timed stays."""
-    if document.notebook is None:
-        return finding
-    if document.notebook.is_timed(finding.site.line):
-        return Refusal(finding.codemod, finding.site, "timing-loop", "the cell is run by a magic that times it")
-    return replace(finding, message=document.notebook.in_words(finding.message))
+
+    def placed(found: re.Match[str]) -> str:
+        other = project.documents.get(found[1])
+        if other is None or other.notebook is None:
+            return found[0]
+        cell, line = other.notebook.place(int(found[2]))
+        return f"{found[1]}:cell {cell}:{line}"
+
+    message = _PLACE.sub(placed, finding.message)
+    if document.notebook is not None:
+        if document.notebook.is_timed(finding.site.line):
+            return Refusal(finding.codemod, finding.site, "timing-loop", "the cell is run by a magic that times it")
+        message = document.notebook.in_words(message)
+    return finding if message == finding.message else replace(finding, message=message)

@@ -12,12 +12,12 @@ import re
 import textwrap
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _CELL_MAGIC = re.compile(r"%%(\w[\w.]*)[ \t]*(.*)")
 _LINE_MAGIC = re.compile(r"%(\w[\w.]*)[ \t]*(.*)")
-_ASSIGNED = re.compile(r"([\w.,\[\]'\"* \t]+?)[ \t]*=[ \t]*([%!])(?![=\s])(.*)")
-_QUESTION = re.compile(r"\?{1,2}\s*\S.*|%{0,2}[\w.*\[\]'\"]+\s*\?{1,2}")
+_ASSIGNED = re.compile(r"([\w.,:()\[\]'\"* \t]+?)[ \t]*=[ \t]*([%!])(?=[^=\s])(.*)")
+_QUESTION = re.compile(r"\?{1,2}.*|%{0,2}[A-Za-z_*][\w*]*(\.[\w*]+|\[[\w'\"]+\])*[ \t]*\?{1,2}")
 _TIMEIT_OPTIONS = re.compile(r"(-[nrp][ \t]*\d+|-[tcqov]+)[ \t]+")
 _RUN_IN_PLACE = frozenset({"time", "capture", "prun"})  # cell magics that run their cell as if they were not there
 _RUN_ASIDE = frozenset({"timeit", "memit"})  # those that run it, again and again, as the body of a function
@@ -47,7 +47,8 @@ def translate(source: str, name: str) -> Translation:
     if _parses(source):
         return Translation(tuple(lines))
     if first < len(lines) and lines[first][:1] in (" ", "\t"):  # a cell may be indented as a whole
-        return Translation(tuple(textwrap.dedent(source).split("\n")), whole=True)
+        dedented = textwrap.dedent(source)
+        return replace(translate(dedented, name), whole=True) if dedented != source else Translation(tuple(lines))
     return _with_lines(lines, name)
 
 
@@ -77,7 +78,8 @@ def _with_lines(lines: list[str], name: str) -> Translation:
     for start, end in _statements(lines):
         text = " ".join(line.rstrip().removesuffix("\\").rstrip() for line in lines[start:end]).strip()
         indent = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
-        python = _translated(text)
+        is_python = end > start + 1 and not _is_special(lines[start].strip())
+        python = None if is_python else _translated(text)
         if python is None:
             made += lines[start:end]
             continue
@@ -141,7 +143,7 @@ def _statements(lines: list[str]) -> Iterator[tuple[int, int]]:
     while start < len(lines):
         end = start + 1
         text = lines[start].strip()
-        if text.startswith(("%", "!", "?")) or _ASSIGNED.fullmatch(text):
+        if _is_special(text):
             while end < len(lines) and lines[end - 1].rstrip().endswith("\\"):
                 end += 1
         else:
@@ -149,6 +151,11 @@ def _statements(lines: list[str]) -> Iterator[tuple[int, int]]:
                 end += 1
         yield start, end
         start = end
+
+
+def _is_special(text: str) -> bool:
+    """Whether a line begins what only IPython understands, and what may go on where it ends with a backslash."""
+    return text.startswith(("%", "!", "?")) or _ASSIGNED.fullmatch(text) is not None
 
 
 def _goes_on(text: str) -> bool:

@@ -7,10 +7,11 @@ the alias), and names of the project's own modules are followed through re-expor
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from jitmod.model import SourceError
 from jitmod.source.document import Document, UnreadableSource
@@ -184,6 +185,17 @@ def _is_value(node: ast.expr, module: SourceModule) -> bool:
     return not isinstance(parent, ast.Attribute | ast.ClassDef | ast.arg)
 
 
+_Found = TypeVar("_Found", ast.Call, ast.Attribute, ast.Name | ast.Attribute)
+
+
+def _without(
+    index: Mapping[str, Sequence[tuple[SourceModule, _Found]]], hidden: Set[SourceModule]
+) -> dict[str, Sequence[tuple[SourceModule, _Found]]]:
+    """An index by name, but for what is in `hidden`."""
+    left = {name: [site for site in sites if site[0] not in hidden] for name, sites in index.items()}
+    return {name: sites for name, sites in left.items() if sites}
+
+
 _OF_SYNTAX = ("calls", "uses", "stores", "_escaping", "classes")  # what is cached of the text alone
 
 
@@ -247,6 +259,21 @@ class Project:
     def with_recorded(self, recorded: Recorded) -> Project:
         other = replace(self, recorded=recorded)
         vars(other).update({name: vars(self)[name] for name in _OF_SYNTAX if name in vars(self)})
+        return other
+
+    def around(self, document: Document) -> Project:
+        """The project as a part of which `document` runs: no notebook has to do with another one."""
+        notebooks = {path for path, other in self.documents.items() if other.notebook is not None}
+        if document.notebook is None or len(notebooks) < 2:
+            return self
+        hidden = {self.by_path[path] for path in notebooks if path != document.path}
+        by_path = {path: module for path, module in self.by_path.items() if module not in hidden}
+        modules = {name: module for name, module in self.modules.items() if module not in hidden}
+        documents = {path: self.documents[path] for path in by_path}
+        other = replace(self, documents=documents, modules=modules, by_path=by_path)
+        vars(other)["calls"] = _without(self.calls, hidden)
+        vars(other)["uses"] = _without(self.uses, hidden)
+        vars(other)["stores"] = _without(self.stores, hidden)
         return other
 
     def module(self, document: Document) -> SourceModule:
