@@ -43,7 +43,7 @@ from jitmod.analysis import library
 from jitmod.analysis.batching import BatchPlan, batch, heavy_calls, is_in_chunks
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses, describe
-from jitmod.analysis.loops import Loop, Unplannable, loops_in, trip_of
+from jitmod.analysis.loops import Loop, Unplannable, loops_in
 from jitmod.analysis.values import Array, Instance, NdArray
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
 from jitmod.rewrite.chunks import Chunked
@@ -312,7 +312,7 @@ def _in_chunks(
     function = plan.loop.function
     cut = any(isinstance(s.kind, Array | NdArray) for s in plan.items)
     traced = cut and function is not None and contexts.may_get_tracers(function)
-    if traced or trip_of(plan.streams).is_stable:
+    if traced or plan.trip.is_stable:
         return ()
     try:
         _, variant = _variant(Chunked, plan, effects, before, replace(knob, default=min(knob.default, 16)))

@@ -58,12 +58,6 @@ class LoopPlan:
         return trip_of(self.streams)
 
     @property
-    def carries(self) -> tuple[Carry, ...]:
-        """Upward-exposed in the body and written. A name that is only read after the loop is none."""
-        body = self.body
-        return tuple(Carry(n, v, body.env[n]) for n, v in body.carried.items() if n in body.env)
-
-    @property
     def traced(self) -> tuple[Node, ...]:
         """The heavy computations between whose iterations no host work stands."""
         return tuple(n for p in self.pieces if p.kind != "host" for n in p.nodes if n.heavy)
