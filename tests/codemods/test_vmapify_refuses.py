@@ -316,6 +316,41 @@ REFUSED = {
         """,
         "may-alias",
     ),
+    "a container of the function holds an array that changes in place": (
+        """
+        def f(net: Net, xs: list[jax.Array], offset: np.ndarray):
+            held, out = {"offset": offset, "seen": 0}, []
+            for x in xs:
+                out.append(net(x + offset))
+                held["offset"] += 1
+            return out
+        """,
+        "may-alias",
+    ),
+    "an array gets into a container of the function later": (
+        """
+        def f(net: Net, xs: list[jax.Array], offset: np.ndarray):
+            held, out = dict(), []
+            held.setdefault(0, offset)
+            for x in xs:
+                out.append(net(x + offset))
+                held[0] += 1
+            return out
+        """,
+        "may-alias",
+    ),
+    "a container of the function is filled elsewhere": (
+        """
+        def f(net: Net, xs: list[jax.Array], fill, offset: np.ndarray):
+            held, out = dict(), []
+            fill(held, offset)
+            for x in xs:
+                out.append(net(x + offset))
+                held[0] += 1
+            return out
+        """,
+        "may-alias",
+    ),
     "the items are changed while the loop runs": (
         """
         def f(net: Net, xs: list[jax.Array]):

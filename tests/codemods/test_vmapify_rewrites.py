@@ -26,6 +26,27 @@ PROGRAMS = {
         def workload():
             return f(NET, XS), f(NET, XS[:0]), f(NET, XS[:1])
         """,
+    "numbers in containers of the function": """
+        from collections import defaultdict
+
+        def f(net: Net, xs: list[jax.Array]):
+            accs, best, hits = [], (9.0, -1), defaultdict(int)
+            totals, rows = dict(), [0] * 3
+            totals["sum"] = 0.0
+            for i, x in enumerate(xs):
+                y = net(x)
+                value = float(y[0])
+                accs.append(value)
+                best = min(best, (value, i))
+                totals["sum"] += value
+                for c in range(3):
+                    hits[c] += int(y[c] > 0)
+                    rows[c] += 1
+            return accs, best, dict(hits), totals, sum(rows)
+
+        def workload():
+            return f(NET, ITEMS), f(NET, [])
+        """,
     "append to a list that the caller knows": """
         def f(net: Net, xs: jax.Array, out: list):
             for x in xs:

@@ -12,8 +12,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from jitmod.analysis import library
+from jitmod.analysis.contents import is_immutable, own_container
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.heap import holds_objects, is_immutable, own_container, touches
+from jitmod.analysis.heap import holds_objects, touches
 from jitmod.analysis.library import Role
 from jitmod.analysis.syntax import below
 from jitmod.analysis.values import (

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jitmod.analysis import library
+from jitmod.analysis.contents import holds_immutables, is_immutable, own_container
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.library import Role
 from jitmod.analysis.reaching import reaching
@@ -21,14 +22,11 @@ from jitmod.analysis.syntax import below
 from jitmod.analysis.values import (
     Array,
     ClassRef,
-    Constant,
     Device,
     Instance,
     Kind,
     Mapping,
-    Namespace,
     NdArray,
-    Number,
     Record,
     Routine,
     Sequence,
@@ -110,10 +108,10 @@ def touches(
             case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
                 what = f"`{ast.unparse(node)}` is assigned"
                 yield Touch("content", node, what, owner=own_container(value, module, effects))
-            case ast.AugAssign(target=ast.Subscript() as target) if not is_immutable(
-                effects.inference.kind(target, module), effects
-            ):
-                yield Touch("content", node, f"`{ast.unparse(target)}` may be changed in place")
+            case ast.AugAssign(target=ast.Subscript() as target):
+                kind = effects.inference.kind(target, module)
+                if not (is_immutable(kind, effects) or holds_immutables(target.value, module, effects)):
+                    yield Touch("content", node, f"`{ast.unparse(target)}` may be changed in place")
             case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):
                 if not _holds_immutable(target, module, effects):
                     what = f"`{ast.unparse(target)}` may be changed in place"
@@ -208,30 +206,6 @@ def _holder(node: ast.AST) -> str:
     return ""
 
 
-def own_container(expr: ast.expr, module: SourceModule, effects: Effects) -> str:
-    """The name of a list, dict or set that every binding it may have here makes anew in this function; else nothing."""
-    if not isinstance(expr, ast.Name):
-        return ""
-    scope = effects.inference.scope_binding(expr.id, expr, module)
-    if scope is None or scope.parent is None:
-        return ""
-    fresh = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
-    for binding in reaching(expr.id, expr, scope):
-        value = binding.value
-        if isinstance(binding.node, ast.Assign) and len(binding.node.targets) > 1:
-            return ""
-        for index in binding.path:
-            value = value.elts[index] if isinstance(value, ast.Tuple) and index < len(value.elts) else None
-        if binding.how == "augment":
-            continue
-        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) and isinstance(value.left, ast.List):
-            continue  # `[None] * n`
-        called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
-        if not isinstance(value, fresh) and called not in ("list", "dict", "set", "defaultdict", "deque", "Counter"):
-            return ""
-    return expr.id
-
-
 def _call_touches(call: ast.Call, statement: ast.AST, module: SourceModule, effects: Effects) -> Iterator[Touch]:
     infer = effects.inference
     callee = infer.kind(call.func, module)
@@ -302,16 +276,6 @@ def _is_benign(callee: Kind, effects: Effects) -> bool:
         case ClassRef(Class() as cls) if not (cls.node.bases or cls.node.keywords or cls.node.decorator_list):
             init = cls.methods.get("__init__")
             return "__new__" not in cls.methods and (init is None or own_changes(init, effects) is not None)
-    return False
-
-
-def is_immutable(kind: Kind, effects: Effects) -> bool:
-    """Whether nothing can change a value of this kind in place."""
-    match kind:
-        case Array() | Device() | Number() | Constant() | Routine() | Transformed() | ClassRef() | Namespace():
-            return True
-        case Instance(cls):
-            return cls == library.OPTIMISER or effects.inference.classes.is_tree(cls)
     return False
 
 

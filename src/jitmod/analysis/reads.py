@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from jitmod.analysis import library
+from jitmod.analysis.contents import is_immutable
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.heap import Path, Read, holds_mutable, holds_objects, is_immutable, path_of
+from jitmod.analysis.heap import Path, Read, holds_mutable, holds_objects, path_of
 from jitmod.analysis.loops import Loop
 from jitmod.analysis.ssa import Node
 from jitmod.analysis.values import Instance, Kind

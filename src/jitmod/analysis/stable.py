@@ -6,8 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from jitmod.analysis.boundaries import LOOPS
+from jitmod.analysis.contents import is_immutable
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.heap import Read, is_immutable, touches
+from jitmod.analysis.heap import Read, touches
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.values import Kind
 from jitmod.source.project import SourceModule

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from jitmod.analysis.arguments import Arguments
 from jitmod.analysis.batching import BatchPlan
+from jitmod.analysis.contents import is_immutable
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.heap import is_immutable
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.ssa import Value
 from jitmod.analysis.values import (
