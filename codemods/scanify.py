@@ -44,6 +44,7 @@ from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
 from jitmod.rewrite.edits import EditConflict, compose
 from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.names import Namer
+from jitmod.rewrite.scan_blocks import BlockEdits
 from jitmod.rewrite.scan_edits import ScanEdits
 from jitmod.rewrite.scanned import Scanned
 from jitmod.source.document import Document
@@ -241,20 +242,16 @@ def _train_block(model, opt_state, x: jax.Array, y: jax.Array, length):
 
     (model_arrays, opt_state), losses = jax.lax.scan(step, (model_arrays, opt_state), length=length)
     model = eqx.combine(model_arrays, model_static)
-    return model, opt_state, losses[-1]
+    return model, opt_state, losses
 
 
 def train(model, x: jax.Array, y: jax.Array, n_steps: int):
     opt_state = optim.init(eqx.filter(model, eqx.is_array))
-    start = 0
-    while start < n_steps:
-        stop = min(start + -start % 100 + 1, n_steps)  # as far as the next work of the host
-        model, opt_state, loss = _train_block(model, opt_state, x, y, stop - start)
-        step = stop - 1
+    for step in range(0, n_steps, 100):
+        model, opt_state, losses = _train_block(model, opt_state, x, y, min(100, n_steps - step))
+        loss = losses[0]
         # a sign of life now and then
-        if step % 100 == 0:
-            print(step, float(loss))
-        start = stop
+        print(step, float(loss))
     return model
 """,
         ),
@@ -353,7 +350,8 @@ def relax(u: jax.Array, omega: float):
             if plan is None:
                 return None
             function = Scanned(plan, effects, Imports(loop.module), namer, Knob("unroll", 1, (1,)))
-            variant = Variant("scan", ScanEdits(plan, function).edits())
+            edits = ScanEdits if plan.block.kind == "whole" else BlockEdits
+            variant = Variant("scan", edits(plan, function).edits())
             compose(document, variant.realise({}))
         except EditConflict as conflict:
             return Refusal(self.id, site, "unparsable", f"the loop's text cannot be edited safely: {conflict}")

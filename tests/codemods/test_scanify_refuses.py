@@ -38,6 +38,18 @@ REFUSED = {
         """,
         "host-effect",
     ),
+    "the array whose rows are taken gets another one's place midway": (
+        """
+        def f(u: jax.Array, xs: jax.Array):
+            for i, x in enumerate(xs):
+                u = advance(u) + x
+                if i % 10 == 0:
+                    print(i, u[0])
+                    xs = xs * 2
+            return u, xs
+        """,
+        "unknown-iterable",
+    ),
     "host arithmetic that could lose its precision": (
         """
         def f(u: jax.Array):

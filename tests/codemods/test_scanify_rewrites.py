@@ -173,6 +173,74 @@ PROGRAMS = {
         def workload(rep):
             return f(U + rep, 23)
         """,
+    "host work on what the first step of a block has made": """
+        def f(u: jax.Array, n: int):
+            kept, lowest = [], 100.0
+            for i in range(n):
+                u = advance(u) + 0.01 * i
+                e = jnp.sum(u)
+                kept.append(e)
+                if i % 10 == 0:  # every tenth
+                    # is shown
+                    if float(e) < lowest:
+                        lowest = float(e)
+                    else:
+                        print("worse", i)  # than before
+                if i % 20 == 10:
+                    print(i, f"{e:.3f}", lowest)
+            return u, kept, lowest
+
+        def late(u: jax.Array, n: int):
+            i = e = None
+            for i in range(n):
+                u = advance(u)
+                e = jnp.sum(u)
+                if not i % 10:
+                    n += 1
+                    print(n, e)
+            return u, i, e, n
+
+        def counted(u: jax.Array, n: int):
+            i = 0
+            while i < n:
+                u = advance(u)
+                e = jnp.sum(u)
+                if i % 10 == 0:
+                    print(i, e)
+                i += 1
+            return u, i
+
+        def state(u: jax.Array, n: int):
+            i = 0
+            while i < n:
+                u = advance(u)
+                if i % 10 == 0:
+                    n_known = i
+                    print(i, u[0])
+                i += 1
+            return u, i
+
+        def named(u: jax.Array, xs: jax.Array):
+            for i, x in enumerate(xs):
+                u = advance(u) + x
+                e = jnp.sum(u)
+                if i % 8 == 0:
+                    print(i, e)
+            return u, i, e, x
+
+        def listed(u: jax.Array, n: int):
+            kept = []
+            for i in range(n):
+                u = advance(u)
+                e = jnp.sum(u)
+                kept.append(e)
+                if i % 10 == 0:
+                    print(len(kept), e)
+            return u, kept
+
+        def workload(rep):
+            return [[g(U + rep, n) for n in (0, 1, 10, 33)] for g in (f, late, counted, state, listed)], named(U, XS)
+        """,
     "Python numbers at the start": """
         def f(xs: jax.Array, rate: jax.Array):
             mean, count, largest = 0.0, 0, -1

@@ -20,7 +20,7 @@ class Block:
     """`kind` is whole, period or chunk. A block ends after every iteration `i` with `i % size == phase`.
 
     `size` is a number, or the expression that gives it. `due` are the nodes that run only at the end of a block,
-    `steady` the carried names that only they change.
+    `steady` the carried names that only they change; `test` is the node of the condition.
     """
 
     kind: str
@@ -28,6 +28,7 @@ class Block:
     phase: int = 0
     due: frozenset[Node] = field(default_factory=frozenset)
     steady: frozenset[str] = field(default_factory=frozenset)
+    test: Node | None = None
 
     def dropped(self, edges: Iterable[Edge]) -> frozenset[Edge]:
         """The dependences that leave the block."""
@@ -51,7 +52,7 @@ def periods(body: Body) -> Iterator[Block]:
             due = {n for n in body.nodes if any(g.condition is condition and g.expected for g in n.guards)}
             merges = {n for n in body.nodes if _changes_only_when_due(n, condition, due)}
             names = frozenset(name for n in merges for name in n.makes if body.env.get(name) is n.makes[name])
-            yield Block("period", *found, frozenset(due | merges), names & frozenset(body.carried))
+            yield Block("period", *found, frozenset(due | merges), names & frozenset(body.carried), test)
 
 
 def _changes_only_when_due(node: Node, condition: Value, due: set[Node]) -> bool:

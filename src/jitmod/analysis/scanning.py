@@ -8,6 +8,7 @@ last ones of a block where the host has work only at the end of one.
 from __future__ import annotations
 
 import ast
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from jitmod.analysis.appends import Append, appends_of
@@ -51,7 +52,8 @@ class ScanPlan(BatchPlan):
     block, `steady` that of every iteration, and `appends` the lists that the scan's results fill. `strict` are carried
     names that begin as Python numbers and meet other values than those that are added to them. `feeds` are the numbers
     that the `feeders`, host arithmetic that runs first, make for every step. `leads`: the host work of a block comes
-    before its steps.
+    before its steps. `opens`: it is that of the first step of a block, and needs nothing of the state, so that it may
+    come after all of them.
     """
 
     carry: tuple[Carry, ...]
@@ -64,6 +66,7 @@ class ScanPlan(BatchPlan):
     feeds: tuple[Value, ...]
     feeders: tuple[Node, ...]
     leads: bool
+    opens: bool
 
 
 def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
@@ -106,9 +109,11 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
     leads = _leads(body, block, due, steady, entries)
     alive = {body.env[n] for n in live if n in body.env}
     kept = alive & {c.following for c in carry}
-    emits = _emits(body, appends, (*steady, *due) if steady else (), kept, entries, loop)
+    opens = not leads and not steady and _opens(body, block, due, appends, used, entries | kept)
+    emits = _emits(body, appends, (*steady, *due) if steady or opens else (), kept, entries, loop)
     outside = alive | {v for n in (() if steady else due) for v in n.reads() if v.is_device}
     lasts = _lasts(body, names, outside, due)
+    lasts = tuple(v for v in lasts if v in alive) if opens else lasts
     handed = tuple(c.name for c in carry if block.kind != "whole" or c.following in outside)
     _check_results(emits, lasts, appends, loop)
     check_clock(loop, body, infer)
@@ -123,7 +128,7 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
         loop, found, body, graph, pieces, block, live,
         used, tuple(s for s in found if s in counted), emits, (), LiveOuts(targets=targets), False, (),
         _assumptions(used), _anchor(device), carry, handed, lasts, due, steady, appends,
-        _strict(carry, device, loop, effects), feeds, feeders, leads,
+        _strict(carry, device, loop, effects), feeds, feeders, leads, opens,
     )  # fmt: skip
 
 
@@ -294,6 +299,26 @@ def _leads(
         message = "host work reads what a step begins with, and other work what it makes"
         raise Unplannable("carried-state", first.statement, message)
     return True
+
+
+def _opens(
+    body: Body, block: Block, due: tuple[Node, ...], appends: tuple[Append, ...], used: tuple[Stream, ...],
+    states: Set[Value],
+) -> bool:  # fmt: skip
+    """Whether host work that is due after the first step of a block reads nothing that later steps change."""
+    if not due or not isinstance(block.size, int) or block.size < FEWEST or block.phase % block.size != 0:
+        return False
+    read = {v for n in due for v in n.reads()}
+    changed = {v.name for n in body.device_nodes() for v in n.reads() if v.origin == "carried"} & block.steady
+    mentioned = {e.id for n in due for e in walk(n.statement) if isinstance(e, ast.Name)}
+    following = {body.env[name] for name in body.carried if name in body.env and body.env[name].is_device}
+    items = {v.stream for v in read if v.origin == "item"}
+    return (
+        not read & (states | following)
+        and not changed
+        and not mentioned & {a.name for a in appends}
+        and all(s is not None and s.source is None for s in items)
+    )
 
 
 def _check_results(emits: tuple[Emit, ...], lasts: tuple[Value, ...], appends: tuple[Append, ...], loop: Loop) -> None:

@@ -50,10 +50,20 @@ def stateful(loop: Loop, effects: Effects) -> ast.stmt | None:
 
 
 def _runs_blocks(loop: Loop, value: ast.expr, infer: Inference) -> bool:
-    """Whether every iteration of a while loop runs a scan over a block of steps, as the code written here does."""
+    """Whether every iteration runs a scan over a block of steps, as the code written here does.
+
+    Then the loop is one of `while`, or goes from block to block in strides.
+    """
     function = infer.target(infer.kind(value.func, loop.module)) if isinstance(value, ast.Call) else None
-    if not isinstance(loop.node, ast.While) or loop.counter is not None or not isinstance(function, Function):
+    if not isinstance(function, Function):
         return False
+    match loop.node:
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[_, _, _])):
+            pass
+        case ast.While() if loop.counter is None:
+            pass
+        case _:
+            return False
     return any(infer.dotted(c.func, function.module) == "jax.lax.scan" for c in calls(function.node))
 
 

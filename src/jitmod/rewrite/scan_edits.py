@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from jitmod.analysis.loops import Stream, Unplannable, header, is_path, trip_of
+from jitmod.analysis.loops import Unplannable, header, is_path, trip_of
 from jitmod.analysis.scanning import ScanPlan
 from jitmod.analysis.ssa import Value
 from jitmod.analysis.values import Array
@@ -39,7 +39,7 @@ class ScanEdits(LoopEdits):
         self.function.build()
         self._name_outputs()
         self._check_shadows()
-        lines = self._blocks() if self.plan.block.kind != "whole" else self._whole()
+        lines = self.lines()
         at = self.function.place()
         text = indented("\n".join([*self.comments(), *lines]), self.indent).removeprefix(self.indent)
         start, end = self.document.span(loop.statement)
@@ -64,7 +64,7 @@ class ScanEdits(LoopEdits):
 
     # -- one call ----------------------------------------------------------------------------------------------------
 
-    def _whole(self) -> list[str]:
+    def lines(self) -> list[str]:
         """One call for all steps, under a condition where there may be none."""
         lines = [*self._fed(), *self._call(), *self._extensions(), *self._host_loop("0")]
         lines += self._rebound() + self._positions_after()
@@ -252,12 +252,15 @@ class ScanEdits(LoopEdits):
 
     def _kept(self, statements: set[ast.stmt]) -> list[str]:
         """The text of the statements of the body that hold host work, without indentation, comments included."""
-        body = self.plan.loop.body
+        before = header(self.plan.loop)[1].end_lineno or self.plan.loop.node.lineno
+        return self._texts(self.plan.loop.body, statements, before)
+
+    def _texts(self, body: list[ast.stmt], statements: set[ast.stmt], before: int) -> list[str]:
+        """The text of those statements of a body that hold any of `statements`; `before` is the line above it."""
         first = self.document.indent(body[0]) or ""
         renamed = self._renamed()
         lines: list[str] = []
         comments = document_comments(self.document)
-        before = header(self.plan.loop)[1].end_lineno or self.plan.loop.node.lineno
         for statement in body:
             inside = set(walk(statement))
             if statements & inside:
@@ -278,68 +281,6 @@ class ScanEdits(LoopEdits):
                 if self.document.text(reader) != name:
                     found[reader] = name
         return found
-
-    # -- blocks ------------------------------------------------------------------------------------------------------
-
-    def _blocks(self) -> list[str]:
-        """A call for every block of steps at whose end the host has work to do."""
-        plan = self.plan
-        start, stop = self._local("start"), self._local("stop")
-        count = steps_text(plan, self.document.text, self.function.effects.inference)
-        lines = []
-        if not count.isidentifier() and not count.isdecimal():
-            total = self._local("n_steps")
-            lines.append(f"{total} = {count}")
-            count = total
-        if not all(s.from_zero for s in plan.streams if s.source is None):
-            raise Unplannable("unknown-iterable", plan.loop.node, "blocks are made of positions that count from zero")
-        asarray = self.function.imports.refer("jax.numpy.asarray")
-        inner = [f"{stop} = min({self._end(start)}, {count})  # as far as the next work of the host"]
-        inner += self._call(f"{asarray}({start})", f"{stop} - {start}")
-        if plan.leads:
-            inner = [*self._due(start), *inner, *self._extensions(), *self._rebound(), *self._last_position(stop)]
-        elif plan.steady:  # the loop over the steps binds names, too
-            inner += [*self._extensions(), *self._host_loop(start), *self._rebound()]
-        else:
-            inner += [*self._extensions(), *self._rebound(), *self._due(f"{stop} - 1")]
-        inner.append(f"{start} = {stop}")
-        body = indented("\n".join(inner), self.function.step).split("\n")
-        return [*lines, f"{start} = 0", f"while {start} < {count}:", *body]
-
-    def _end(self, start: str) -> str:
-        """The step behind the next one after which, or before which, host work is due."""
-        block = self.plan.block
-        if isinstance(block.size, int):
-            phase = block.phase % block.size
-            if phase == (0 if self.plan.leads else block.size - 1):  # blocks begin at multiples of their size
-                return f"{start} + {block.size}"
-            size = str(block.size)
-        else:
-            phase, size = block.phase, f"abs({self.document.text(block.size)})"
-        phase -= self.plan.leads
-        ahead = f"({phase} - {start}) % {size}" if phase else f"-{start} % {size}"
-        return f"{start} + {ahead} + 1"
-
-    def _due(self, position: str) -> list[str]:
-        """The host work of a block, at its last step, or before the first."""
-        lines = []
-        for stream in self.plan.streams:
-            if stream.name in self._needed():
-                lines.append(f"{stream.name} = {self._item(stream, position)}")
-        return [*lines, *self._kept({n.statement for n in self.plan.due})]
-
-    def _last_position(self, stop: str) -> list[str]:
-        wanted = [s for s in self.plan.streams if s.name in self.plan.live_outs.targets]
-        return [f"{s.name} = {self._item(s, f'{stop} - 1')}" for s in wanted]
-
-    def _item(self, stream: Stream, position: str) -> str:
-        """What a step gets of a stream."""
-        if stream.source is None:
-            return position
-        if not isinstance(stream.kind, Array) or stream.path:
-            message = f"host work reads `{stream.name}`, which is no row of an array"
-            raise Unplannable("unknown-iterable", self.plan.loop.node, message)
-        return f"{self.document.text(stream.source)}[{position}]"
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
