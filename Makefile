@@ -16,10 +16,14 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo test oracle graphs carries programs slow kills statistics clean
+.PHONY: demo training test oracle graphs carries programs slow kills statistics clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
+
+# The example of a training loop in full: the script, which is part of the demo, and the notebook, which takes minutes.
+training: $(VENV)/demo.stamp
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_training.sh
 
 test: $(VENV)/test.stamp
 	$(BIN)/ruff check .

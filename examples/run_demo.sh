@@ -28,3 +28,5 @@ git --no-pager log --reverse HEAD..jitmod/vmapify --
 
 say "The working tree is as it was"
 git status --short --branch
+
+"$here/run_training.sh" train.py

@@ -183,7 +183,7 @@ def test_assertions_are_how_a_test_sees(tested: Path, try_text: Try) -> None:
 
 def test_names_that_a_script_binds() -> None:
     text = "import a\nx, (y, *z) = 1, (2, 3)\nfor i in [k for k in z]:\n    w: int = i\n"
-    text += "def f():\n    inner = 1\nclass C:\n    member = 1\nif (n := 2):\n    __all__ = []\n"
+    text += "for _ in x:\n    pass\ndef f():\n    inner = 1\nclass C:\n    member = 1\nif (n := 2):\n    __all__ = []\n"
     assert data_names(text) == ("i", "n", "w", "x", "y", "z")
     assert data_names("x = (") == ()
 

@@ -194,13 +194,18 @@ def live_outs(body: Body, live: frozenset[str], scanned: frozenset[str], loop: L
 
 
 def live_names(loop: Loop) -> frozenset[str]:
-    """The names that may be read after the loop; at module and class level anybody can read any name."""
+    """The names that may be read after the loop; at module and class level anybody can read any name.
+
+    But for `_`: it is not even imported by a star, and its reads would be in the file.
+    """
     if not isinstance(loop.node, ast.For | ast.While | ast.AsyncFor):
         return frozenset()
     function = loop.function.node if loop.function else None
     if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return live_after(loop.statement, function)
-    return frozenset(n.id for n in walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    stored = frozenset(n.id for n in walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    read = any(n.id == "_" and isinstance(n.ctx, ast.Load) for n in loop.module.document.of(ast.Name))
+    return stored if read else stored - {"_"}
 
 
 def check_results(values: Iterable[Value], at: ast.AST) -> None:

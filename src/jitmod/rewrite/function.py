@@ -59,10 +59,17 @@ class Compiled:
 
     def build(self) -> None:
         """Fill in the names and `definition`. Raises `Unplannable`."""
-        symbol = self.plan.loop.symbol.replace("<module>", "module").replace("<lambda>", "loop")
-        self.name = self.namer.fresh(f"_{snake(symbol)}_batched")
+        self.name = self.namer.fresh(f"_{self._stem()}_batched")
         self._name_values()
         self.definition = self._definition(self._per_item())
+
+    def _stem(self) -> str:
+        """What the name begins with: the function that the loop is in, or what a loop of the module calls."""
+        symbol = self.plan.loop.symbol
+        if symbol == "<module>":
+            callee = self.plan.heavy.func
+            symbol = callee.id if isinstance(callee, ast.Name) else "loop"
+        return snake(symbol.replace("<lambda>", "loop").removesuffix("__call__"))
 
     def call(self) -> str:
         """The call, as the user's function writes it."""

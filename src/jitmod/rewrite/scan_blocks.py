@@ -52,7 +52,8 @@ class BlockEdits(ScanEdits):
         plan = self.plan
         step, size = self._first_step(), plan.block.size
         asarray = self.function.imports.refer("jax.numpy.asarray")
-        body = self._call(f"{asarray}({step})", f"min({size}, {count} - {step})")
+        fits = count.isdecimal() and int(count) % int(str(size)) == 0
+        body = self._call(f"{asarray}({step})", str(size) if fits else f"min({size}, {count} - {step})")
         body += self._extensions()
         read = [e.value for e in plan.emits if self._is_read(e.value)]
         body += [f"{value.name} = {self._first_of(value)}" for value in read]
@@ -134,7 +135,8 @@ class BlockEdits(ScanEdits):
 
     def _last_position(self, stop: str) -> list[str]:
         wanted = [s for s in self.plan.streams if s.name in self.plan.live_outs.targets]
-        return [f"{s.name} = {self._item(s, f'{stop} - 1')}" for s in wanted]
+        last = str(int(stop) - 1) if stop.isdecimal() else f"{stop} - 1"
+        return [f"{s.name} = {self._item(s, last)}" for s in wanted]
 
     def _item(self, stream: Stream, position: str) -> str:
         """What a step gets of a stream."""

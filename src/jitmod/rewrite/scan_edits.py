@@ -174,6 +174,8 @@ class ScanEdits(LoopEdits):
                 lines.append(f"{stream.name} = {self.document.text(stream.source)}[-1]")
             elif stream.source is None and len(self.plan.streams) == 1:
                 match iterable:
+                    case ast.Call(args=[ast.Constant(value=int(stop))]):
+                        lines.append(f"{stream.name} = {stop - 1}")
                     case ast.Call(args=[stop]):
                         lines.append(f"{stream.name} = {self.document.text(stop)} - 1")
                     case _:

@@ -15,7 +15,7 @@ from jitmod.analysis.scanning import ScanPlan
 from jitmod.analysis.ssa import Node, Value
 from jitmod.analysis.values import Array, Kind, Number
 from jitmod.rewrite.function import Compiled
-from jitmod.rewrite.names import plural, singular, snake
+from jitmod.rewrite.names import plural, singular
 from jitmod.rewrite.place import blank_lines
 from jitmod.rewrite.stacking import Stacking
 from jitmod.rewrite.text import document_comments, indented
@@ -39,9 +39,8 @@ class Scanned(Compiled):
 
     def build(self) -> None:
         """Fill in the names and `definition`. Raises `Unplannable`."""
-        symbol = self.plan.loop.symbol.replace("<module>", "module").removesuffix("__call__")
         kind = "scan" if self.plan.block.kind == "whole" else "block"
-        self.name = self.namer.fresh(f"_{snake(symbol)}_{kind}")
+        self.name = self.namer.fresh(f"_{self._stem()}_{kind}")
         self._name_values()
         self.definition = self._definition(self._per_item())
 

@@ -48,7 +48,7 @@ def is_test(target: str) -> bool:
 
 
 def data_names(text: str | bytes | None) -> tuple[str, ...]:
-    """What the statements of a script bind, but for modules, functions and classes; in order of the alphabet."""
+    """What the statements of a script bind, in order of the alphabet, but for modules, functions, classes, and `_`."""
     try:
         tree = ast.parse(text or "")
     except (SyntaxError, ValueError):
@@ -63,7 +63,7 @@ def data_names(text: str | bytes | None) -> tuple[str, ...]:
                 visit(child)
 
     visit(tree)
-    return tuple(sorted(name for name in found if not name.startswith("__")))
+    return tuple(sorted(name for name in found if name != "_" and not name.startswith("__")))
 
 
 def scratch_names(text: str | bytes | None, others: Iterable[str | bytes | None]) -> frozenset[str]:
