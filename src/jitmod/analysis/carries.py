@@ -42,6 +42,9 @@ def check_carry(carry: Iterable[Carry], device: list[Node], loop: Loop, effects:
         _check_result(carried, before, loop, effects)
         if maker is not None and maker.expr is not None and _grows(maker.expr, name, loop, effects):
             raise Unplannable("growing-carry", at, f"`{name}` gets longer in every step")
+        if isinstance(before, Number) and (divisor := _divisor(carried, device, loop)) is not None:
+            what = f"dividing by `{name}`, a Python number in the first step, may raise there"
+            raise Unplannable("host-arithmetic", divisor, what)
         if isinstance(before, NdArray):
             for node in device:
                 for expr, value in node.uses.items():
@@ -76,6 +79,18 @@ def _check_result(carried: Carry, before: Kind, loop: Loop, effects: Effects) ->
             raise Unplannable("carry-type", maker.statement, what)
     what = f"it cannot be told what `{carried.name}` is after a step; annotate what the callee returns, or compile it"
     raise Unplannable("unknown-result", maker.statement, what)
+
+
+def _divisor(carried: Carry, device: list[Node], loop: Loop) -> ast.expr | None:
+    """Where a step divides by what it begins with."""
+    for expr in (e for n in device for e, v in n.uses.items() if v is carried.entry):
+        match loop.module.parents.get(expr):
+            case (
+                ast.BinOp(op=ast.Div() | ast.FloorDiv() | ast.Mod(), right=right)
+                | ast.AugAssign(op=ast.Div() | ast.FloorDiv() | ast.Mod(), value=right)
+            ) if right is expr:
+                return expr
+    return None
 
 
 def _differ(before: Kind, after: Kind) -> bool:
@@ -178,6 +193,17 @@ def _check_frozen(call: ast.Call, function: Function, loop: Loop, effects: Effec
 def begins_as_number(carried: Carry, loop: Loop, effects: Effects) -> bool:
     """Whether a carried value is a Python number before the first step."""
     return isinstance(written_before(carried.name, loop, effects), Number)
+
+
+def begins_weakly(carried: Carry, loop: Loop, effects: Effects) -> bool:
+    """Whether a carried value may begin as `jnp.asarray(1.0)`, an array that gives way to others as numbers do."""
+    for binding in bindings_before(carried.name, loop, effects):
+        match binding.value:
+            case ast.Call(func=func, args=[given], keywords=[]) if not binding.path:
+                array = (effects.inference.dotted(func, loop.module) or "").startswith("jax.numpy.")
+                if array and isinstance(effects.inference.kind(given, loop.module), Number):
+                    return True
+    return False
 
 
 def has_static_parts(carried: Carry, loop: Loop, effects: Effects) -> bool:

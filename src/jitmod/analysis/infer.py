@@ -284,8 +284,8 @@ class Inference:
                 return self.attribute(self.kind(value, module), attr)
             case ast.Call():
                 return self._result(self.kind(expr.func, module), expr, module)
-            case ast.BinOp(left=left, right=right):
-                return self.binary(self.kind(left, module), self.kind(right, module))
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.binary(self.kind(left, module), op, self.kind(right, module))
             case ast.UnaryOp(op=ast.Not()):
                 return Number("bool")
             case ast.UnaryOp(operand=operand):
@@ -332,7 +332,7 @@ class Inference:
                 return Routine(module.functions[expr]) if expr in module.functions else UNKNOWN
         return UNKNOWN
 
-    def binary(self, left: Kind, right: Kind) -> Kind:
+    def binary(self, left: Kind, op: ast.operator, right: Kind) -> Kind:
         """The kind of an operation on two values."""
         kinds = (left, right)
         if any(isinstance(k, Device) for k in kinds):
@@ -342,7 +342,7 @@ class Inference:
         if any(isinstance(k, NdArray) for k in kinds):
             return NdArray()
         if isinstance(left, Number) and isinstance(right, Number):
-            return join(left, right)
+            return Number("float") if isinstance(op, ast.Div) and left == right == Number("int") else join(left, right)
         if isinstance(left, Sequence) and isinstance(right, Sequence):
             return Sequence(join(left.item, right.item))
         return UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,8 +17,9 @@ from jitmod.analysis.loops import COLLECTING, Loop, Stream, Unplannable, header
 from jitmod.analysis.managers import may_swallow
 from jitmod.analysis.reads import may_be_alias
 from jitmod.analysis.ssa import Body, Node, Value
-from jitmod.analysis.values import UNKNOWN, Array, Record, Routine, length_of
+from jitmod.analysis.values import UNKNOWN, Array, Instance, Record, Routine, length_of
 from jitmod.source.nodes import walk
+from jitmod.source.project import Class
 from jitmod.source.scopes import Scope
 
 
@@ -145,13 +147,14 @@ def check_clock(loop: Loop, body: Body, infer: Inference) -> None:
 def check_late_readers(loop: Loop, body: Body, scanned: frozenset[str], infer: Inference) -> None:
     """A function that reads a name of the loop's scope may be called between two bindings of it."""
     scope = loop.module.scope_of(loop.node)
-    if not any(_may_call_anything(node, loop, infer) for node in body.host_nodes()):
-        return
     made = {name: node.statement for node in body.device_nodes() for name in node.makes if name}
     wanted = set(made) | scanned
-    for outer in sorted(wanted & scope.rebinds):
-        message = f"`{outer}` is a name of an outer scope, which a call may read before it is bound anew"
+    if body.host_nodes() and wanted & scope.rebinds:  # an error may come first, and be caught far away
+        outer = min(wanted & scope.rebinds)
+        message = f"`{outer}` is a name of an outer scope, and host work that comes later may read it, or fail"
         raise Unplannable("rebound-global", made.get(outer, loop.node), message)
+    if not any(_may_call_anything(node, loop, infer) for node in body.host_nodes()):
+        return
     for inner in loop.module.scopes.values():
         if inner is scope or not inner.is_function:
             continue
@@ -162,8 +165,17 @@ def check_late_readers(loop: Loop, body: Body, scanned: frozenset[str], infer: I
 
 
 def _may_call_anything(node: Node, loop: Loop, infer: Inference) -> bool:
-    """Whether host work calls more than functions and methods of libraries."""
+    """Whether host work calls more than functions and methods of libraries, operators of objects included."""
     for call in walk(node.root) if node.root is not None else ():
+        if isinstance(call, ast.Name) and isinstance(call.ctx, ast.Load) and call not in node.uses:
+            continue  # bound in the expression itself
+        if isinstance(call, ast.Name | ast.Attribute) and isinstance(call.ctx, ast.Load):
+            used, kind = node.uses.get(call), infer.kind(call, loop.module)
+            plain = used is not None and (used.is_device or used.origin in ("carried", "item"))
+            if not plain and isinstance(kind, Instance) and isinstance(kind.cls, Class):
+                return True
+            if not plain and used is not None and kind == UNKNOWN and not hasattr(builtins, ast.unparse(call)):
+                return True
         if isinstance(call, ast.Call):
             kind = infer.kind(call.func, loop.module)
             of_container = isinstance(call.func, ast.Attribute) and call.func.attr in library.MUTATING_METHODS
@@ -214,7 +226,8 @@ def check_results(values: Iterable[Value], at: ast.AST) -> None:
         is_tuple = isinstance(value.kind, Record) and value.kind.is_tuple
         parts = value.kind.items if isinstance(value.kind, Record) and is_tuple else (value.kind,)
         if not parts or not all(isinstance(part, Array) for part in parts):
-            what = f"`{value.name}`" if value.name else f"the result of `{ast.unparse(at)}`"
+            made = value.maker.expr if value.maker is not None and value.maker.expr is not None else at
+            what = f"`{value.name}`" if value.name else f"the result of `{ast.unparse(made)}`"
             message = f"it cannot be told that {what} is an array; annotate what the callee returns"
             raise Unplannable("unknown-result", at, message)
 

@@ -181,4 +181,4 @@ def augmented(binding: Binding, statement: ast.AugAssign, module: SourceModule, 
         before = joined(infer.bound(b, module) for b in earlier)
         if before == UNKNOWN or isinstance(before, NdArray):
             return before
-        return infer.binary(before, infer.kind(statement.value, module))
+        return infer.binary(before, statement.op, infer.kind(statement.value, module))

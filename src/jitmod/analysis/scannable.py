@@ -123,8 +123,11 @@ def _is_index(expr: ast.expr) -> bool:
             return True
         case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant()):
             return True
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mod() | ast.FloorDiv(), right=right):
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
             return _is_index(left) and _is_index(right)
+        case ast.BinOp(left=left, op=ast.Mod() | ast.FloorDiv(), right=by) if not isinstance(by, ast.Name):
+            nonzero = not isinstance(by, ast.Constant) or bool(by.value)  # a name may be zero, and raise
+            return nonzero and _is_index(left) and _is_index(by)
     return False
 
 

@@ -8,12 +8,13 @@ last ones of a block where the host has work only at the end of one.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from jitmod.analysis.appends import Append, appends_of
 from jitmod.analysis.batching import BatchPlan, Emit, all_pulled, used_streams
-from jitmod.analysis.carries import check_carry, check_likely_bugs, is_added_to
+from jitmod.analysis.carries import begins_weakly, check_carry, check_likely_bugs, is_added_to
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.fold import fold
 from jitmod.analysis.graph import Graph
@@ -25,18 +26,25 @@ from jitmod.analysis.legality import (
     check_late_readers,
     check_lengths,
     check_names,
-    check_results,
     check_try_around,
     check_try_at_calls,
     live_names,
 )
 from jitmod.analysis.loops import Loop, Stream, Unplannable, check_stackable, trip_of
+from jitmod.analysis.numeric import FLOATS, Numeric
 from jitmod.analysis.periods import WHOLE, Block, periods
 from jitmod.analysis.plan import Carry, Piece
+from jitmod.analysis.scan_checks import (
+    check_beginnings,
+    check_ends,
+    check_exits,
+    check_outputs,
+    check_range,
+    check_sources,
+)
 from jitmod.analysis.scannable import Scannable, stepwise, written_before
 from jitmod.analysis.ssa import Body, Node, Value
-from jitmod.analysis.stateful import own_statements
-from jitmod.analysis.values import Array, Device, Instance, Number, Sequence, item_of
+from jitmod.analysis.values import Array, Instance, Number, Sequence, item_of
 from jitmod.model import Assumption
 from jitmod.source.nodes import walk
 
@@ -76,7 +84,7 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
     """
     infer = effects.inference
     check_context(loop)
-    _check_exits(loop)
+    check_exits(loop)
     graph = stepwise(loop, effects)
     body, found, live = graph.body, graph.streams, live_names(loop)
     check_likely_bugs(loop, effects)
@@ -90,7 +98,7 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
     if not carry:
         raise Unplannable("host-effect", loop.node, "what one step hands to the next is made on the host")
     check_header(loop, body, found, effects)
-    _check_ends(found, used_streams(graph.body.device_nodes(), body, found), loop)
+    check_ends(found, used_streams(graph.body.device_nodes(), body, found), loop)
     if any(s.tracked for s in found):
         raise Unplannable("host-effect", loop.node, "the progress bar would stand still while a scan runs")
     used = used_streams(device, body, found)
@@ -99,6 +107,8 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
     check_lengths(used)
     item_names = {n for read in body.item_reads for n in walk(read)}
     counted = {v.stream for n in device for e, v in n.uses.items() if v.is_position and e not in item_names}
+    if counted:
+        check_range(loop)
     names = frozenset(c.name for c in carry)
     check_names(loop, body, infer)
     check_late_readers(loop, body, names, infer)
@@ -107,15 +117,18 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
     entries = frozenset(c.entry for c in carry)
     due, steady, appends = _host_work(loop, graph, block, feeders, entries)
     leads = _leads(body, block, due, steady, entries)
+    if block.kind != "whole":
+        check_sources(used, loop)
     alive = {body.env[n] for n in live if n in body.env}
     kept = alive & {c.following for c in carry}
     opens = not leads and not steady and _opens(body, block, due, appends, used, entries | kept)
     emits = _emits(body, appends, (*steady, *due) if steady or opens else (), kept, entries, loop)
     outside = alive | {v for n in (() if steady else due) for v in n.reads() if v.is_device}
+    check_beginnings(emits, loop, effects)
     lasts = _lasts(body, names, outside, due)
     lasts = tuple(v for v in lasts if v in alive) if opens else lasts
     handed = tuple(c.name for c in carry if block.kind != "whole" or c.following in outside)
-    _check_results(emits, lasts, appends, loop)
+    check_outputs(emits, lasts, appends, loop)
     check_clock(loop, body, infer)
     if body.host_nodes():
         check_try_around(loop, infer)
@@ -130,24 +143,6 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
         _assumptions(used), _anchor(device), carry, handed, lasts, due, steady, appends,
         _strict(carry, device, loop, effects), feeds, feeders, leads, opens,
     )  # fmt: skip
-
-
-def _check_exits(loop: Loop) -> None:
-    for statement in own_statements(loop.body):
-        if isinstance(statement, ast.Break | ast.Return | ast.Raise):
-            word = type(statement).__name__.lower()
-            raise Unplannable("data-dependent-exit", statement, f"`{word}` ends the loop early; a scan runs every step")
-
-
-def _check_ends(found: tuple[Stream, ...], used: tuple[Stream, ...], loop: Loop) -> None:
-    """Raise `Unplannable` where something that the scan does not take may end the loop before its items do."""
-    known = {ast.unparse(s.source) for s in used if s.source is not None}
-    limits = [s for s in found if s.limits]
-    for stream in limits:
-        given = stream.source is not None and ast.unparse(stream.source) in known
-        if not given and (len({ast.unparse(s.source) if s.source else "" for s in limits}) > 1):
-            message = f"`{stream.name}` may end the loop earlier than the other items do"
-            raise Unplannable("unknown-iterable", loop.node, message)
 
 
 def _block(graph: Graph) -> Block:
@@ -214,6 +209,13 @@ def _feeds(
     if block.kind != "whole" or len({v.name for v in found}) < len(found):
         at = next(n.statement for n in device if set(n.uses.values()) & set(found))
         raise Unplannable("host-arithmetic", at, f"`{found[0].name}` feeds the computation and is computed on the host")
+    numeric, effects = Numeric(scannable.graph.effects.inference, types=FLOATS), scannable.graph.effects
+    for node in device:
+        for expr, value in node.uses.items():
+            begun = written_before(value.name, loop, effects) if value.origin == "carried" else Number("float")
+            if value in found and not (begun == Number("float") and numeric.holds(expr, loop.module)):
+                what = f"`{value.name}` is computed on the host and may be an integer, which an array of floats is not"
+                raise Unplannable("host-arithmetic", expr, what)
     body, needed = scannable.graph.body, set[Node]()
     todo = list(found)
     while todo:
@@ -238,6 +240,8 @@ def _host_work(
     if block.kind != "whole":
         appends = tuple(replace(a, folds=()) for a in appends)  # every block adds to the list
     steady = tuple(n for n in hosts if n not in others and all(n is not a.node for a in appends))
+    read = Counter(v for n in (*steady, *due) for v in n.reads()) + Counter(a.value for a in appends)
+    appends = tuple(replace(a, folds=()) if a.seeded and read[a.value] > 1 else a for a in appends)
     for node in steady:
         for value in node.reads():
             if graph.source(value)[0] in feeders:
@@ -321,19 +325,10 @@ def _opens(
     )
 
 
-def _check_results(emits: tuple[Emit, ...], lasts: tuple[Value, ...], appends: tuple[Append, ...], loop: Loop) -> None:
-    """What leaves the scan for every step must be arrays, so that it comes back as it was, and small."""
-    stacked = {a.value for a in appends if a.folds}
-    check_results((e.value for e in emits if not e.pulled and e.value not in stacked), loop.node)
-    for value in lasts:
-        if not isinstance(value.kind, Array | Device):
-            message = f"only the last `{value.name}` is read, and it may be too large to be kept for every step"
-            raise Unplannable("split-memory", loop.node, message)
-
-
 def _strict(carry: tuple[Carry, ...], device: list[Node], loop: Loop, effects: Effects) -> tuple[str, ...]:
     begun = [(c, written_before(c.name, loop, effects)) for c in carry]
     numbers = [c for c, kind in begun if isinstance(kind, Number) and kind.type != "bool"]
+    numbers += [c for c, _ in begun if begins_weakly(c, loop, effects)]
     return tuple(c.name for c in numbers if not is_added_to(c, device, loop))
 
 

@@ -23,21 +23,18 @@ class BlockEdits(ScanEdits):
         plan = self.plan
         if not all(s.from_zero for s in plan.streams if s.source is None):
             raise Unplannable("unknown-iterable", plan.loop.node, "blocks are made of positions that count from zero")
-        for stream in plan.streams:
-            for name in walk(stream.source) if stream.source is not None else ():
-                if isinstance(name, ast.Name) and self._is_rebound(name.id):
-                    message = f"`{name.id}` is bound anew in the loop, while the steps are taken from it in blocks"
-                    raise Unplannable("unknown-iterable", plan.loop.node, message)
         count = steps_text(plan, self.document.text, self.function.effects.inference)
-        if count.isdecimal() or (count.isidentifier() and not self._is_rebound(count)):
+        if self._is_kept(count):
             return self._opened(count) if plan.opens else self._ended(count)
         total = self._local("n_steps")
         return [f"{total} = {count}", *(self._opened(total) if plan.opens else self._ended(total))]
 
-    def _is_rebound(self, name: str) -> bool:
-        """Whether host work of the loop binds a name that the loop has been given."""
-        stores = (n for s in self.plan.loop.body for n in walk(s) if isinstance(n, ast.Name))
-        return any(n.id == name and not isinstance(n.ctx, ast.Load) for n in stores)
+    def _is_kept(self, count: str) -> bool:
+        """Whether the number of steps is written in a way that means the same in every block."""
+        scope, loop = self.module.scope_of(self.plan.loop.node), self.plan.loop
+        stored = {n.id for n in walk(loop.node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+        local = count.isidentifier() and count not in stored and scope.is_function and scope.find(count) is scope
+        return local or count.isdecimal()
 
     @property
     def _counter(self) -> str | None:
@@ -56,7 +53,7 @@ class BlockEdits(ScanEdits):
         body = self._call(f"{asarray}({step})", str(size) if fits else f"min({size}, {count} - {step})")
         body += self._extensions()
         read = [e.value for e in plan.emits if self._is_read(e.value)]
-        body += [f"{value.name} = {self._first_of(value)}" for value in read]
+        body += [f"{self.function.outer[value]} = {self._first_of(value)}" for value in read]
         body += self._opening_work()
         counted = [f"{self._counter} = {count}"] if self._counter else self._last_position(count)
         after = [*self._rebound(), *counted]

@@ -137,6 +137,8 @@ class ScanEdits(LoopEdits):
         lasts = [v.name for v in self.plan.lasts if not self.function.is_iterated(v)]
         targets = [*self.plan.handed, *(self.names[v] for v in self.function.outputs), *lasts]
         call = self.function.call().replace(START, start).replace(LENGTH, length)
+        if not targets:
+            raise Unplannable("too-small", self.plan.loop.node, "nothing reads what the loop computes")
         return [f"{', '.join(targets)} = {call}"]
 
     def _extensions(self) -> list[str]:
@@ -205,7 +207,7 @@ class ScanEdits(LoopEdits):
         get = "jax.device_get"
         arrays = []
         for emit in read:
-            rows = self.rows(self.names[emit.value], emit.value)
+            rows = self.names[emit.value] if emit.pulled else self.rows(self.names[emit.value], emit.value)
             arrays.append(f"{self.function.imports.refer(get)}({rows})" if emit.pulled else rows)
         target, _ = header(self.plan.loop)
         needed = self._needed() & {s.name for s in self.plan.streams}
@@ -239,7 +241,8 @@ class ScanEdits(LoopEdits):
             raise Unplannable("unknown-iterable", self.plan.loop.node, message)
         if needed or self.plan.loop.counter is not None or isinstance(iterable, ast.Call):
             return f"for {self.document.text(target)} in {self._iterated()}:"
-        return f"for _ in range({self.count()}):"
+        unused = "_" if ast.unparse(target) == "_" else self._local("_")
+        return f"for {unused} in range({self.count()}):"
 
     def _iterated(self) -> str:
         """The text of what the loop runs over."""

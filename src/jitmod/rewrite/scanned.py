@@ -10,7 +10,7 @@ from functools import cached_property
 from jitmod.analysis.batching import Emit
 from jitmod.analysis.carries import begins_as_number, has_static_parts
 from jitmod.analysis.infer import Inference
-from jitmod.analysis.loops import Stream, Unplannable, header
+from jitmod.analysis.loops import Stream, Unplannable, header, is_range
 from jitmod.analysis.scanning import ScanPlan
 from jitmod.analysis.ssa import Node, Value
 from jitmod.analysis.values import Array, Kind, Number
@@ -24,6 +24,7 @@ from jitmod.source.scopes import Scope
 
 START, LENGTH = "\0start\0", "\0length\0"  # what the call passes for the block's first step, and its number of steps
 _WEAK = "typed as weakly as Python numbers are"
+_STRONG = "a type of its own, as later steps have it"
 _STRICT = "a first step in another precision raises here"
 
 
@@ -74,6 +75,22 @@ class Scanned(Compiled):
             if self.outer[value] == self.captured[value]:  # in the user's function that name may be taken
                 self.outer[value] = self.namer.fresh(self.captured[value])
 
+    def _keeps_name(self, emit: Emit) -> bool:
+        """Not where the loop over results would leave an earlier version, or a host copy, in a name that lasts."""
+        name = emit.value.name
+        lasts = name in self.plan.live or name in self.plan.handed
+        final = self.plan.body.env.get(name) is emit.value and not emit.pulled
+        return (final or not lasts) and super()._keeps_name(emit)
+
+    def _mentioned(self) -> set[str]:
+        """The names that the steps mention, and the lists that the function takes as they are."""
+        return super()._mentioned() | {a.name for a in self.plan.appends if a.seeded and a.folds}
+
+    @cached_property
+    def unused(self) -> str:
+        """The name of what nobody reads."""
+        return self.inner_name("_")
+
     def _rename_uses(self, node: Node) -> None:
         carried = {c.name for c in self.plan.carry} | {v.name for v in self.plan.feeds}
         for expr, value in node.uses.items():
@@ -110,6 +127,8 @@ class Scanned(Compiled):
         opening, closing = self._partitions()
         step = self.inner_name("body" if "step" in self._mentioned() else "step")
         function = self._step(step, names, [*opening, *stacking.opening], closing)
+        asarray = self.imports.refer("jax.numpy.asarray") if self.plan.strict else ""
+        prelude += [f"{name} = {asarray}({name}, {name}.dtype)  # {_STRONG}" for name in self.plan.strict]
         prelude += self.weak
         prelude += [""] if prelude else []
         return [*prelude, *self._before(), *function, "", *self._after(self._scan_call(step, sources))]
@@ -162,7 +181,7 @@ class Scanned(Compiled):
         """The function of one step."""
         carry = self._carry_names()
         first = carry[0] if len(carry) == 1 else self.inner_name("carry")
-        second = items[0] if len(items) == 1 else self.inner_name("item") if items else "_"
+        second = items[0] if len(items) == 1 else self.inner_name("item") if items else self.unused
         lines = [f"{', '.join(carry)} = {first}"] if len(carry) > 1 else []
         lines += [f"{', '.join(items)} = {second}"] if len(items) > 1 else []
         lines += opening
@@ -248,6 +267,8 @@ class Scanned(Compiled):
 
     def _positions(self, arange: str, stacking: Stacking) -> str:
         if self.plan.block.kind == "whole":
+            if not stacking.taken and not is_range(header(self.plan.loop)[1]):
+                return f"{arange}({self._length()})"
             return super()._positions(arange, stacking)
         start = self.parameters.add(START, "start")
         return f"{start} + {arange}({self._length()})"
@@ -266,16 +287,17 @@ class Scanned(Compiled):
             return [f"return {scan}"]
         rejoined = set(self.split) & set(plan.handed)
         used = {*plan.handed, *([self._split_names[0]] if rejoined else [])}
-        final = [n if n in used else "_" for n in carry]
+        final = [n if n in used else self.unused for n in carry]
         outputs = [self.arrays[v] for v in self.results]
-        bound = f"{_packed(final) if any(n != '_' for n in final) else '_'}, {_packed(outputs) or '_'} = {scan}"
+        state = _packed(final) if used & set(carry) else self.unused
+        bound = f"{state}, {_packed(outputs) or self.unused} = {scan}"
         lines = [bound]
         if strict:
             context = self.imports.refer("jax.numpy_dtype_promotion")
             lines = [f'with {context}("strict"):  # {_STRICT}', f"{self.step}{bound}"]
         if rejoined:
             arrays, static = self._split_names
-            names = ", ".join(n if n in plan.handed else "_" for n in self.split)
+            names = ", ".join(n if n in plan.handed else self.unused for n in self.split)
             lines.append(f"{names} = {self.imports.refer('equinox.combine')}({arrays}, {static})")
         return [*lines, f"return {', '.join(returned)}"]
 
