@@ -61,6 +61,123 @@ REFUSED = {
         """,
         "host-arithmetic",
     ),
+    "integers that the host computes": (
+        """
+        def f(u: jax.Array, key: jax.Array, seed: int, n: int):
+            for i in range(n):
+                u = u * 0.5 + jax.random.normal(jax.random.fold_in(key, seed))
+                seed += 1
+            return u, seed
+        """,
+        "host-arithmetic",
+    ),
+    "an integer that becomes a float on the host": (
+        """
+        def f(u: jax.Array, n: int):
+            k = 1
+            for i in range(n):
+                u = advance(u, k)
+                k = k * 0.5
+            return u
+        """,
+        "host-arithmetic",
+    ),
+    "a division by what begins as a number": (
+        """
+        def f(u: jax.Array, n: int):
+            s = 0.0
+            for i in range(n):
+                u = advance(u) + 1 / s
+                s = u[0]
+            return u
+        """,
+        "host-arithmetic",
+    ),
+    "an index that divides by a number": (
+        """
+        def f(u: jax.Array, xs: jax.Array, k: int, n: int):
+            for i in range(n):
+                u = advance(u) + xs[i % k]
+            return u
+        """,
+        "slice-bounds",
+    ),
+    "what blocks are cut from is bound anew": (
+        """
+        def f(u: jax.Array, xs: jax.Array):
+            for i, x in enumerate(xs):
+                u = advance(u) + x
+                if i % 4 == 3:
+                    xs = xs * 2
+                    print(i, float(u[0]))
+            return u
+        """,
+        "carried-state",
+    ),
+    "the first element of a list may be no array": (
+        """
+        def f(u, n: int):
+            path = []
+            for i in range(n):
+                path.append(u)
+                u = advance(u)
+            return path
+        """,
+        "carry-type",
+    ),
+    "an object reads the state when it is shown": (
+        """
+        U = jnp.ones(3)
+
+        class Report:
+            def __repr__(self):
+                return f"{U}"
+
+        report = Report()
+
+        def f():
+            global U
+            for i in range(12):
+                U = advance(U)
+                print(report)
+        """,
+        "rebound-global",
+    ),
+    "an object at module scope reads the state when it is shown": (
+        """
+        U = jnp.ones(3)
+
+        class Report:
+            def __repr__(self):
+                return f"{U}"
+
+        report = Report()
+        for i in range(12):
+            U = advance(U)
+            print(report)
+        """,
+        "late-binding",
+    ),
+    "nobody reads what the steps make": (
+        """
+        def f(u: jax.Array, n: int):
+            for i in range(n):
+                u = advance(u)
+        """,
+        "too-small",
+    ),
+    "the truth of something unknown": (
+        """
+        def f(p: jax.Array, n: int):
+            count = 0
+            for i in range(n):
+                p = p - 0.1 * jax.grad(lambda q: jnp.sum(q**2))(p)
+                if p[0]:
+                    count += 1
+            return p, count
+        """,
+        "unknown-result",
+    ),
     "the host changes a rate before the step that takes it": (
         """
         def f(u: jax.Array, n: int):

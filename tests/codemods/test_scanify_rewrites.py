@@ -85,6 +85,106 @@ PROGRAMS = {
         def workload(rep):
             return f(U + rep, 20), f(U, 0)
         """,
+    "an earlier version of what lasts is shown": """
+        def f(u: jax.Array, n: int):
+            for i in range(n):
+                print("at", u)
+                u = advance(u)
+            return u
+
+        def g(u: jax.Array, n: int):
+            seen = {}
+            for i in range(n):
+                u = advance(u)
+                seen[i] = u
+                u = u + 1
+            return u, seen
+
+        def h(u: jax.Array, n: int):
+            seen = []
+            for i in range(n):
+                seen.append((i, u))
+                u = advance(u)
+                if i % 5 == 4:
+                    print(i, len(seen))
+            return u, seen
+
+        def workload(rep):
+            return f(U + rep, 12), g(U + rep, 12), h(U + rep, 13)
+        """,
+    "seeds have the names of results, and lists share their values": """
+        def f(u: jax.Array, n: int):
+            us = [u]
+            for i in range(n):
+                u = advance(u)
+                us.append(u)
+            return jnp.stack(us)
+
+        def g(u: jax.Array, n: int):
+            every = []
+            path = [u]
+            for i in range(n):
+                u = advance(u)
+                every.append(u)
+                path.append(u)
+            return jnp.stack(every), jnp.stack(path)
+
+        def workload(rep):
+            return f(U + rep, 12), f(U, 0), g(U + rep, 12)
+        """,
+    "blocks while the bound is bound anew": """
+        def f(u: jax.Array, n: int):
+            for i in range(n):
+                u = advance(u)
+                if i % 5 == 0:
+                    n = n - 1
+                    print(i, n)
+            return u, n
+
+        def g(u: jax.Array, n: int):
+            for n in range(n):
+                u = advance(u)
+                if n % 4 == 0:
+                    print(n, float(u[0]))
+            return u, n
+
+        def h(u: jax.Array, n: int):
+            i = 0
+            while i < n:
+                u = advance(u)
+                if i % 4 == 0:
+                    print(i, float(u[0]))
+                i += 1
+            return u, i
+
+        def workload(rep):
+            return f(U + rep, 19), g(U, 14), h(U, 13), h(U, 0)
+        """,
+    "a carried name that means unused, and positions of items that nothing reads": """
+        def f(u: jax.Array, _: jax.Array, n: int):
+            for i in range(n):
+                u, _ = advance(_), advance(u)
+            return u, _
+
+        def g(u: jax.Array, zs: jax.Array):
+            for i, z in enumerate(zs):
+                u = advance(u) + i
+            return u
+
+        def workload(rep):
+            return f(U + rep, U, 12), g(U, XS)
+        """,
+    "gradients of which one element is read": """
+        def f(p: jax.Array, n: int):
+            tops = []
+            for i in range(n):
+                p = p - 0.1 * jax.grad(lambda q: jnp.sum(q**2))(p)
+                tops.append(float(p[0]))
+            return p, tops
+
+        def workload(rep):
+            return f(U + rep, 12)
+        """,
     "only the last state is read": """
         def f(u: jax.Array):
             for _ in range(50):
