@@ -48,7 +48,7 @@ REFUSED = {
                     xs = xs * 2
             return u, xs
         """,
-        "unknown-iterable",
+        "carried-state",
     ),
     "host arithmetic that could lose its precision": (
         """
