@@ -158,6 +158,21 @@ REFUSED = {
         """,
         "late-binding",
     ),
+    "a state begins as None": (
+        """
+        @jax.jit
+        def step(u: jax.Array, m) -> jax.Array:
+            return u + (0 if m is None else m)
+
+        def f(u: jax.Array, n: int):
+            previous = None
+            for i in range(n):
+                u = step(u, previous)
+                previous = u
+            return u, previous
+        """,
+        "carry-type",
+    ),
     "nobody reads what the steps make": (
         """
         def f(u: jax.Array, n: int):

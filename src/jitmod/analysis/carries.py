@@ -12,7 +12,7 @@ from jitmod.analysis.loops import Loop, Unplannable
 from jitmod.analysis.plan import Carry
 from jitmod.analysis.scannable import bindings_before, holds_arrays, is_compiled, written_before
 from jitmod.analysis.ssa import Node
-from jitmod.analysis.values import Instance, Kind, Mapping, NdArray, Number, Record, Sequence, is_device
+from jitmod.analysis.values import Constant, Instance, Kind, Mapping, NdArray, Number, Record, Sequence, is_device
 from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function
 from jitmod.source.signatures import argument
@@ -30,6 +30,8 @@ def check_carry(carry: Iterable[Carry], device: list[Node], loop: Loop, effects:
         kinds = {before, carried.following.kind}
         if Instance(library.OPTIMISER) in kinds:
             raise Unplannable("carry-type", at, f"`{name}` is an optimiser, which is no array; carry its state")
+        if isinstance(before, Constant):
+            raise Unplannable("carry-type", at, f"`{name}` is None or text before the loop, and an array after a step")
         if _differ(before, carried.following.kind):
             what = f"`{name}` is {_words(before)} before the loop and {_words(carried.following.kind)} after a step"
             raise Unplannable("carry-type", at, what)
