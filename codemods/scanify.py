@@ -74,6 +74,7 @@ class Scanify(Codemod):
 
     id = "scanify"
     summary = "a loop that hands arrays from step to step becomes one jax.lax.scan"
+    tried_last = True
     examples: ClassVar[Sequence[Example]] = (
         Rewrites(
             """\

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from jitmod.delivery.queue import FoundPatch, Waiting
+from jitmod.delivery.queue import FoundPatch, Waiting, in_turn
 from jitmod.model import Patch, Site, Variant
 
 
-def found(mark: str, line: int, number: int = 0) -> FoundPatch:
-    patch = Patch("toy", Site("a.py", line, 1, line), mark, (Variant("plain", ()),))
+def found(mark: str, line: int, number: int = 0, codemod: str = "toy") -> FoundPatch:
+    patch = Patch(codemod, Site("a.py", line, 1, line), mark, (Variant("plain", ()),))
     return FoundPatch(f"{mark}-{number}", mark, patch, patch)
 
 
@@ -42,3 +42,17 @@ def test_a_fresh_patch_takes_the_place_of_a_lost_one_but_no_more() -> None:
     _, waiting = waiting.pop()
     waiting, gone = waiting.refound([found("new", 2), found("newer", 12)])
     assert lines(waiting) == [("newer", 12)]
+
+
+def test_what_depends_on_its_callers_is_tried_last_but_rivals_together() -> None:
+    inner, rival = found("layers", 1, codemod="scan"), found("steps", 5, codemod="scan")
+    queue = [inner, found("other", 5), rival, found("more", 9)]
+    first, last = in_turn(queue, {"scan"})
+    assert [one.mark for one in first] == ["other", "steps", "more"] and last == [inner]
+
+
+def test_a_patch_of_the_other_queue_is_no_fresh_one() -> None:
+    waiting = Waiting.of([found("a", 1), found("b", 5)], [found("layers", 3)])
+    _, waiting = waiting.pop()
+    waiting, gone = waiting.refound([found("layers", 3)])
+    assert lines(waiting) == [] and [one.mark for one in gone] == ["b"]

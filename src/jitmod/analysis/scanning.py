@@ -48,6 +48,8 @@ from jitmod.analysis.values import Array, Instance, Number, Sequence, item_of
 from jitmod.model import Assumption
 from jitmod.source.nodes import walk
 
+# where these do not appear, a weakly typed number and an array of its type give the same
+_PRECISIONS = (b"float16", b"float64", b"float8", b"half", b"bf16", b"fp16", b"x64", b"double")
 FEWEST = 8  # steps below which a scan is not worth it
 
 
@@ -326,6 +328,8 @@ def _opens(
 
 
 def _strict(carry: tuple[Carry, ...], device: list[Node], loop: Loop, effects: Effects) -> tuple[str, ...]:
+    if not any(word in d.source for d in effects.inference.project.documents.values() for word in _PRECISIONS):
+        return ()
     begun = [(c, written_before(c.name, loop, effects)) for c in carry]
     numbers = [c for c, kind in begun if isinstance(kind, Number) and kind.type != "bool"]
     numbers += [c for c, _ in begun if begins_weakly(c, loop, effects)]

@@ -12,7 +12,7 @@ from jitmod.delivery.branch import Branch, CommitRefused, store_evidence
 from jitmod.delivery.figures import describe, one_line, speedup
 from jitmod.delivery.message import commit_message
 from jitmod.delivery.preview import Wanted, edited, rescan
-from jitmod.delivery.queue import Entry, FoundPatch, Waiting, name
+from jitmod.delivery.queue import Entry, FoundPatch, Waiting, in_turn, name
 from jitmod.delivery.regression import NoTest, guard_for
 from jitmod.delivery.write import FileChanged
 from jitmod.model import Outcome, Patch, SourceError, Status, Verdict
@@ -97,8 +97,14 @@ def try_patches(
             entries.append(Entry(one.id, Outcome(one.finding)))
         elif wanted.admits(one.finding):
             queues.setdefault(one.finding.site.path, []).append(one)
-    for path, queue in sorted(queues.items()):
-        waiting = Waiting.of(queue)
+    last = {codemod.id for codemod in wanted.codemods if codemod.tried_last}
+    turns = {path: in_turn(queue, last) for path, queue in sorted(queues.items())}
+    rewritten = False
+    for path, turn in [(path, turn) for turn in (0, 1) for path in turns]:
+        waiting = Waiting.of(turns[path][turn], turns[path][1 - turn])
+        if turn and rewritten and waiting.queue:  # its callers may be compiled now
+            waiting, gone = waiting.refound(rescan(wanted, project, path))
+            entries += [Entry(lost.id, _superseded(lost)) for lost in gone]
         while waiting.queue:
             rivals, waiting = waiting.pop()
             document, recorded = project.documents[path], project.recorded
@@ -114,6 +120,7 @@ def try_patches(
             if any(o.verdict is not None and o.verdict.status is Status.ACCEPTED for o in outcomes):
                 # Read it back: a hook may have had its own say about the text.
                 project = edited(project, Document.read(place.root, path))
+                rewritten = True
                 if waiting.queue:  # the bytes have moved under the patches that wait
                     waiting, gone = waiting.refound(rescan(wanted, project, path))
                     entries += [Entry(lost.id, _superseded(lost)) for lost in gone]

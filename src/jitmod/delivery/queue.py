@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from jitmod.model import Finding, Outcome, Patch, Refusal, fingerprint
@@ -66,8 +66,9 @@ class Waiting:
     met: frozenset[str]
 
     @classmethod
-    def of(cls, found: Sequence[FoundPatch]) -> Waiting:
-        return cls(tuple(found), frozenset(one.mark for one in found))
+    def of(cls, found: Sequence[FoundPatch], elsewhere: Iterable[FoundPatch] = ()) -> Waiting:
+        """`elsewhere`: patches of the file that wait in another queue."""
+        return cls(tuple(found), frozenset(one.mark for one in (*found, *elsewhere)))
 
     def pop(self) -> tuple[tuple[FoundPatch, ...], Waiting]:
         """The next patch, with its rivals: those of other codemods that change a part of the same lines."""
@@ -96,6 +97,17 @@ class Waiting:
         queue = sorted([*kept, *fresh], key=lambda one: (one.finding.site.line, one.finding.site.column))
         gone = tuple(reversed(lost))[len(fresh) :]
         return Waiting(tuple(queue), self.met | {one.mark for one in fresh}), gone
+
+
+def in_turn(queue: Sequence[FoundPatch], last: Collection[str]) -> tuple[list[FoundPatch], list[FoundPatch]]:
+    """The patches of one file that are tried first, and those that are tried when all others have been.
+
+    The latter are of the codemods in `last`, and have no rivals among the former.
+    """
+    others = [one.finding for one in queue if one.finding.codemod not in last]
+    late = [one for one in queue if one.finding.codemod in last
+            and not any(_are_rivals(one.finding, other) for other in others)]  # fmt: skip
+    return [one for one in queue if one not in late], late
 
 
 def _are_rivals(a: Patch, b: Patch) -> bool:

@@ -47,6 +47,7 @@ class Codemod(ABC):
     id: ClassVar[str]
     summary: ClassVar[str]
     examples: ClassVar[Sequence[Example]]
+    tried_last: ClassVar[bool] = False  # what its patches give depends on whether the callers are compiled
 
     @abstractmethod
     def find(self, document: Document, project: Project) -> Iterator[Finding]:
