@@ -19,6 +19,7 @@ class Plan:
 
     def __init__(self, files: Sequence[Mapping[str, Any]]) -> None:
         self._digests = {entry["file"]: entry["digest"] for entry in files}
+        self._texts = {entry["file"]: entry["text"] for entry in files}
         self._wanted = {
             entry["file"]: Wanted(
                 {(f["qualname"], f["line"]): f["number"] for f in entry["functions"]},
@@ -31,13 +32,19 @@ class Plan:
     def holds(self, file: str) -> bool:
         return os.path.realpath(file) in self._wanted
 
+    def code(self, file: str, source: bytes) -> bytes:
+        """The Python in a file with these contents: those of a notebook are known from the plan."""
+        text = self._texts.get(os.path.realpath(file))
+        return source if text is None else text.encode()
+
     def tree(self, file: str, source: bytes) -> ast.Module | None:
         """The file's syntax tree with probes; None where it is not to be watched. Raises SyntaxError."""
         real = os.path.realpath(file)
         if real not in self._wanted or hashlib.sha256(source).hexdigest() != self._digests[real]:
             return None
-        tree = ast.parse(source, file)
-        return instrumented(tree, _text(source), self._wanted[real])
+        code = self.code(file, source)
+        tree = ast.parse(code, file)
+        return instrumented(tree, _text(code), self._wanted[real])
 
 
 class RecordingLoader(SourceFileLoader):

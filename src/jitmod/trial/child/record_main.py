@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType, TracebackType
 
+from . import kernel
 from .record_finder import Plan, RecordingFinder
 from .record_log import Log
 from .record_marks import Mark, marks
@@ -120,11 +121,22 @@ def _run_file(file: str, rest: list[str], plan: Plan, script: _Script) -> None:
         print(f"{sys.executable}: can't open file {os.path.abspath(file)!r}: [Errno {error.errno}] {error.strerror}",
               file=sys.stderr)  # fmt: skip
         sys.exit(2)
+    place = os.path.abspath(file)
     module = _new_main()
-    module.__file__ = os.path.abspath(file)
+    module.__file__ = place
     module.__loader__ = importlib.machinery.SourceFileLoader("__main__", file)
     vars(module)["__cached__"] = None
-    exec(_compiled(source, os.path.abspath(file), None, plan, script), vars(module))
+    if place.endswith(kernel.SUFFIX):
+        _enter_notebook(place, module, plan)
+    exec(_compiled(source, place, None, plan, script), vars(module))
+
+
+def _enter_notebook(place: str, module: ModuleType, plan: Plan) -> None:
+    """Make it look like the notebook's kernel, which is in the folder of the notebook."""
+    if not plan.holds(place):
+        sys.exit(f"{place} is none of the notebooks that jitmod looks at")
+    vars(module).update(kernel.names())
+    os.chdir(os.path.dirname(place))
 
 
 def _run_module(name: str, rest: list[str], plan: Plan, script: _Script, argv0: str | None = None) -> None:
@@ -170,10 +182,10 @@ def _compiled(source: bytes, file: str, module: str | None, plan: Plan, script: 
         try:
             tree = plan.tree(file, source)
             if tree is not None:
-                script.is_at(file, source, module)
+                script.is_at(file, plan.code(file, source), module)
         except (SyntaxError, ValueError):
             tree = None
-    return compile(tree if tree is not None else source, file, "exec", dont_inherit=True)
+    return compile(tree if tree is not None else plan.code(file, source), file, "exec", dont_inherit=True)
 
 
 def _enter(argv: list[str], folder: str) -> None:

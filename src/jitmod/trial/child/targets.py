@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import notebook, tests
+from . import files, kernel, tests
 from .finder import Transform
 from .world import World
 
@@ -24,7 +24,7 @@ def bind(world: World, target: str, names: tuple[str, ...]) -> Bound | None:
 
     The output of a script is what it has bound to `names`. Raises FileNotFoundError, and `tests.TestError`.
     """
-    if target.endswith(notebook.SUFFIX):
+    if target.endswith(kernel.SUFFIX):
         return _script(world, world.find(target), names), tuple
     file, _, rest = target.partition(".py")
     if rest and not rest.startswith("::"):
@@ -40,7 +40,7 @@ def program_file(target: str) -> str | None:
 
 
 def is_script(target: str) -> bool:
-    return target.endswith((".py", notebook.SUFFIX))
+    return target.endswith((".py", kernel.SUFFIX))
 
 
 def is_test(target: str) -> bool:
@@ -102,7 +102,7 @@ def instrumented(target: str, transform: Transform | None) -> Transform | None:
 def _script(world: World, place: str, names: tuple[str, ...]) -> Callable[..., Any]:
     """A notebook runs as it does in a kernel: in its own folder, with the names that a kernel gives."""
     world.add_root(os.path.dirname(place))
-    given = notebook.enter(world, place) if place.endswith(notebook.SUFFIX) else {}
+    given = _kernel(world, place) if place.endswith(kernel.SUFFIX) else {}
 
     def run() -> dict[str, Any]:
         before = sys.argv[:]
@@ -118,3 +118,11 @@ def _script(world: World, place: str, names: tuple[str, ...]) -> Callable[..., A
         return {name: bound[name] for name in names if name in bound}
 
     return run
+
+
+def _kernel(world: World, place: str) -> dict[str, Any]:
+    """The names of a notebook. The world, which is active, goes to the notebook's own folder for good."""
+    folder = files.own_folder(world.folder, world.tree.relative(os.path.dirname(place)) or "")
+    if os.path.isdir(folder):
+        os.chdir(folder)
+    return kernel.names()

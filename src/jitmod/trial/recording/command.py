@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from jitmod.source.files import SUFFIXES
+
 RECORD = Path(__file__).parents[1] / "child" / "record.py"
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?(\.exe)?")
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
@@ -45,7 +47,7 @@ class Command:
 
 
 def parse(words: Sequence[str], default: Path) -> Command:
-    """Understand `python x.py`, `python -m mod`, `x.py`, and programs written in Python, such as `pytest`.
+    """Understand `python x.py`, `python -m mod`, `x.py`, `x.ipynb`, and programs written in Python, such as `pytest`.
 
     `default` is the interpreter of a bare `x.py`, and of `python` where none is on the path. Raises `NotPython`.
     """
@@ -56,7 +58,7 @@ def parse(words: Sequence[str], default: Path) -> Command:
             raise NotPython(f"no such program: {words[0]}")
         options, program = _split(words[1:])
         return Command(Path(found).absolute() if found else default, options, program)
-    if words[0].endswith(".py") and Path(words[0]).is_file():
+    if words[0].endswith(SUFFIXES) and Path(words[0]).is_file():
         return Command(default, (), tuple(words))
     script = shutil.which(words[0])
     if script is None:

@@ -9,7 +9,7 @@ import shutil
 import time
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -65,8 +65,7 @@ def finish(folder: Path, targets: Targets, root: Path, ended: Ended) -> Recordin
             "calls": [{key: call[key] for key in _CALL} for call in calls.get(number, ())],
         })  # fmt: skip
     sites = [
-        {"site": {"path": s.path, "line": s.line, "column": s.column, "end_line": s.end_line, "symbol": s.symbol},
-         **dict(zip(("entries", "steps", "longest", "seconds"), row, strict=True))}
+        {"site": asdict(s), **dict(zip(("entries", "steps", "longest", "seconds"), row, strict=True))}
         for s, row in zip(targets.sites, counts.get("sites", []), strict=False)
     ]  # fmt: skip
     summary = {

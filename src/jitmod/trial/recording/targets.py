@@ -60,7 +60,8 @@ def targets(project: Project, root: Path, findings: Sequence[Finding]) -> Target
             watched.append({"number": looped, "line": loop.lineno, "column": loop.col_offset, "key": key,
                             "names": names_read(loop)})  # fmt: skip
             looped += 1
-        files.append({"path": path, "file": str((root / path).resolve()), "digest": digest_of(document),
+        text = document.source.decode() if document.notebook is not None else None
+        files.append({"path": path, "file": str((root / path).resolve()), "digest": digest_of(document), "text": text,
                       "functions": described, "sites": places, "loops": watched})  # fmt: skip
     trees = {path: document.tree for path, document in project.documents.items()}
     return Targets(tuple(files), sites, any(_innermost(trees[site.path], site) is None for site in awaited))

@@ -12,6 +12,7 @@ from typing import Any
 from jitmod.model import Patch
 from jitmod.source.config import Workload
 from jitmod.source.document import Document
+from jitmod.source.notebook import SUFFIX
 from jitmod.source.project import SourceModule
 from jitmod.source.recording import Call, Recorded, RecordedFunction, RecordedScript
 from jitmod.trial.child.record_transform import functions
@@ -108,13 +109,15 @@ def _workload(function: RecordedFunction) -> Workload:
 
 def _script(script: RecordedScript, document: Document) -> Workload:
     """What a script leaves: the names that its own statements bind."""
+    note = f"on the whole of {script.path}"
+    if script.path.endswith(SUFFIX):
+        return NotebookWorkload(f"all of {script.path}", script.path, note=note)
     names: list[str] = []
     if document.path == script.path:
         bindings = SourceModule("__main__", document, False).scope.bindings
         made = ("import", "def", "class")
         names = sorted(name for name, found in bindings.items() if any(b.how not in made for b in found))
     details = {"path": script.path, "module": script.module, "arguments": list(script.arguments), "names": names}
-    note = f"on the whole of {script.path}"
     return ScriptWorkload(f"all of {script.path}", f"{script.path}:main", script=details, note=note)
 
 

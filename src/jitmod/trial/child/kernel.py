@@ -1,16 +1,13 @@
-"""What a kernel gives to a notebook, where there is none: its folder, `display`, and `get_ipython` for its magics.
+"""What a kernel gives to a notebook, where there is none: `display`, and `get_ipython` for its magics.
 
-A trial runs a notebook many times, so what its magics and shell lines do to the machine is left out; what they would
-have given to the code is an error that says so.
+What magics and shell lines do to the machine is left out; what they would have given to the code is an error that says
+so.
 """
 
 from __future__ import annotations
 
 import os
 from typing import Any
-
-from . import files
-from .world import World
 
 SUFFIX = ".ipynb"
 _GIVES = frozenset({"run", "pylab", "store", "load", "cython", "sql", "macro"})  # magics that bind names
@@ -25,25 +22,22 @@ class Shell:
 
     def run_line_magic(self, name: str, line: str) -> None:
         if name in _GIVES:
-            raise NotRun(f"%{name} is not run in a trial: {line}".rstrip(" :"))
+            raise NotRun(f"%{name} is not run without a kernel: {line}".rstrip(" :"))
 
     def run_cell_magic(self, name: str, line: str) -> None:
         if name in _GIVES or "--out" in line or "--err" in line:
-            raise NotRun(f"a cell of %%{name} is not run in a trial")
+            raise NotRun(f"a cell of %%{name} is not run without a kernel")
 
     def system(self, command: str) -> None:
         """Nothing: `!pip install` has been run by the user."""
 
     def getoutput(self, command: str) -> None:
-        raise NotRun(f"shell commands are not run in a trial, so what they print is not known: {command}")
+        raise NotRun(f"shell commands are not run, so what they print is not known: {command}")
 
 
-def enter(world: World, place: str) -> dict[str, Any]:
-    """Make the active world look like the kernel of the notebook at `place`; the names that the notebook has."""
+def names() -> dict[str, Any]:
+    """What a notebook finds among its names. Plots are drawn where nobody sees them."""
     os.environ.setdefault("MPLBACKEND", "agg")
-    folder = files.own_folder(world.folder, world.tree.relative(os.path.dirname(place)) or "")
-    if os.path.isdir(folder):
-        os.chdir(folder)
     shell = Shell()
     return {"get_ipython": lambda: shell, "display": _display}
 
