@@ -80,7 +80,7 @@ CASES = {
     "XS > 0": Array(),
     "XS + np.ones(3)": Array(),
     "np.ones(3) / 2": NdArray(),
-    "1 / 2": Number("int"),
+    "1 / 2": Number("float"),
     "undefined(XS)": UNKNOWN,
     "[jnp.ones(3) * i for i in range(4)]": Sequence(Array(), 4, uniform=True),
     "[jnp.ones(i) for i in range(4)]": Sequence(Array(), 4),

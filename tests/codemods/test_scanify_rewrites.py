@@ -174,6 +174,24 @@ PROGRAMS = {
         def workload(rep):
             return f(U + rep, U, 12), g(U, XS)
         """,
+    "steps that are counted": """
+        def f(u: jax.Array, n: int):
+            done, points = 3, 0
+            for _ in range(n):
+                u = advance(u)
+                done = done + 1
+                points += 5
+            return u, done, points
+
+        def g(u: jax.Array, n: int):
+            for _ in range(n):
+                u = advance(u)
+                n = n + 1
+            return u, n
+
+        def workload(rep):
+            return f(U + rep, 20), f(U, 0), g(U, 12)
+        """,
     "gradients of which one element is read": """
         def f(p: jax.Array, n: int):
             tops = []
@@ -510,3 +528,9 @@ def test_two_loops_alike_do_not_clash() -> None:
     names = [n.name for n in ast.parse(after).body if isinstance(n, ast.FunctionDef)]
     assert len(names) == len(set(names))
     assert {"_f_scan", "_g_scan"} <= set(names)
+
+
+def test_counters_take_no_loop() -> None:
+    body = program(PROGRAMS["steps that are counted"]).partition("import optax\n")[2]
+    text = rewritten(Scanify(), program(DATA) + body)
+    assert "done += n" in text and "points += 5 * n" in text

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from jitmod.analysis.loops import Unplannable, header, is_path, trip_of
+from jitmod.analysis.scannable import written_before
 from jitmod.analysis.scanning import ScanPlan
 from jitmod.analysis.ssa import Value
-from jitmod.analysis.values import Array
+from jitmod.analysis.values import Array, Number
 from jitmod.model import Edit
 from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.names import Namer, plural
@@ -202,6 +203,8 @@ class ScanEdits(LoopEdits):
         """The loop that stays, over what the steps have handed out; nothing where no work is left."""
         if not self.plan.steady:
             return []
+        if self.plan.block.kind == "whole" and (sums := self._sums()) is not None:
+            return sums
         read = [e for e in self.plan.emits if self._is_read(e.value)]
         bound = [self.function.outer[e.value] for e in read]
         get = "jax.device_get"
@@ -232,6 +235,31 @@ class ScanEdits(LoopEdits):
             own = f"({own})" if isinstance(target, ast.Tuple) and not own.startswith("(") else own
             steps = f"for {own}, {results} in zip({self._iterated()}, {', '.join(arrays)}):"
         return [steps, *indented("\n".join(body), self.function.step).split("\n")]
+
+    def _sums(self) -> list[str] | None:
+        """What counters of the loop come to, where all work that is left is to count: `n += 1` for every step."""
+        count = steps_text(self.plan, self.document.text, self.function.effects.inference)
+        commented = {line for line, _ in document_comments(self.document)}
+        lines = []
+        for node in self.plan.steady:
+            match node.statement:
+                case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Constant(value=int(by))):
+                    pass
+                case ast.Assign(
+                    targets=[ast.Name(id=name)],
+                    value=ast.BinOp(left=ast.Name(id=other), op=ast.Add(), right=ast.Constant(value=int(by))),
+                ) if other == name:
+                    pass
+                case _:
+                    return None
+            begun = written_before(name, self.plan.loop, self.function.effects)
+            alone = sum(name in other.makes for other in self.plan.body.nodes) == 1 and not node.guards
+            named = {n.id for n in walk(ast.parse(count, mode="eval")) if isinstance(n, ast.Name)}
+            read = sum(v.name == name for other in self.plan.body.nodes for v in other.reads())
+            if begun != Number("int") or not alone or read > 1 or name in named or node.statement.lineno in commented:
+                return None
+            lines.append(f"{name} += {count if by == 1 else f'{by} * {count}'}")
+        return lines
 
     def _own_header(self, needed: set[str]) -> str:
         """The header of a loop that reads nothing of the scan."""
