@@ -31,13 +31,15 @@ References
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from jitmod.analysis.convolutions import convolutions
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import analyses
 from jitmod.analysis.loops import Loop, Unplannable, loops_in
-from jitmod.analysis.scanning import scanned
+from jitmod.analysis.scanning import ScanPlan, scanned
 from jitmod.analysis.stateful import stateful
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
@@ -48,6 +50,7 @@ from jitmod.rewrite.scan_blocks import BlockEdits
 from jitmod.rewrite.scan_edits import ScanEdits
 from jitmod.rewrite.scanned import Scanned
 from jitmod.source.document import Document
+from jitmod.source.nodes import walk
 from jitmod.source.project import Project
 
 _HEAD = """\
@@ -350,10 +353,10 @@ def relax(u: jax.Array, omega: float):
             plan = scanned(loop, effects)
             if plan is None:
                 return None
-            function = Scanned(plan, effects, Imports(loop.module), namer, Knob("unroll", 1, (1,)))
-            edits = ScanEdits if plan.block.kind == "whole" else BlockEdits
-            variant = Variant("scan", edits(plan, function).edits())
-            compose(document, variant.realise({}))
+            before = namer.copy()
+            function, variant = _variant(plan, effects, namer, unrolls=False)
+            variants = (variant, *_unrolled(plan, effects, before))
+            namer.taken |= before.taken
         except EditConflict as conflict:
             return Refusal(self.id, site, "unparsable", f"the loop's text cannot be edited safely: {conflict}")
         except Unplannable as why:
@@ -363,4 +366,24 @@ def relax(u: jax.Array, omega: float):
             return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
         names = ", ".join(f"`{c.name}`" for c in plan.carry)
         message = f"scan the steps that hand on {names}; they move into `{function.name}`"
-        return Patch(self.id, site, message, (variant,), plan.assumptions, (function.name,))
+        return Patch(self.id, site, message, variants, plan.assumptions, (function.name,))
+
+
+def _variant(plan: ScanPlan, effects: Effects, namer: Namer, unrolls: bool) -> tuple[Scanned, Variant]:
+    """One form of the patch. Raises `Unplannable`, `EditConflict` or `NameTaken` where it cannot be written."""
+    knob = Knob("unroll", 4, (4, 2, 8))
+    function = Scanned(plan, effects, Imports(plan.loop.module), namer, knob, unrolls=unrolls)
+    edits = ScanEdits if plan.block.kind == "whole" else BlockEdits
+    form = "unrolled scan" if unrolls else "scan"
+    variant = Variant(form, edits(plan, function).edits(), (knob,) if unrolls else ())
+    compose(plan.loop.module.document, variant.realise({}))
+    return function, variant
+
+
+def _unrolled(plan: ScanPlan, effects: Effects, namer: Namer) -> tuple[Variant, ...]:
+    """The form with several steps between two turns of the loop, which a convolution on a CPU is faster with."""
+    calls = [c for n in plan.body.device_nodes() if n.expr is not None for c in walk(n.expr) if isinstance(c, ast.Call)]
+    if not convolutions(calls, plan.loop.module, effects.inference):
+        return ()
+    return (_variant(plan, effects, namer, unrolls=True)[1],)
+

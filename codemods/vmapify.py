@@ -39,12 +39,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from jitmod.analysis import library
 from jitmod.analysis.batching import BatchPlan, batch, heavy_calls, is_in_chunks
+from jitmod.analysis.convolutions import convolutions
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses, describe
 from jitmod.analysis.loops import Loop, Unplannable, loops_in
-from jitmod.analysis.values import Array, Instance, NdArray
+from jitmod.analysis.values import Array, NdArray
 from jitmod.model import Finding, Knob, Patch, Refusal, Variant
 from jitmod.rewrite.chunks import Chunked
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
@@ -54,8 +54,7 @@ from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.lower import Lowering
 from jitmod.rewrite.names import Namer
 from jitmod.source.document import Document
-from jitmod.source.nodes import walk
-from jitmod.source.project import Class, Project
+from jitmod.source.project import Project
 
 _HEAD = """\
 import equinox as eqx
@@ -328,30 +327,9 @@ def batch_size(heavy: ast.Call, loop: Loop, effects: Effects) -> Knob:
     Measured on CPU: a 1-D or 2-D convolution is slow inside a loop of XLA's, so it gets one large batch; a batched 3-D
     convolution is slower than a loop over small batches.
     """
-    convolutions = _convolutions(heavy, loop, effects)
-    if any(name.startswith("equinox.nn.Conv3d") for name in convolutions):
+    found = convolutions([heavy], loop.module, effects.inference)
+    if any(name.startswith("equinox.nn.Conv3d") for name in found):
         return Knob("batch_size", 8, (8, 1, 64))
-    if convolutions:
+    if found:
         return Knob("batch_size", 256, (256, 32, 4))
     return Knob("batch_size", 64, (64, 16, 256))
-
-
-def _convolutions(heavy: ast.Call, loop: Loop, effects: Effects) -> set[str]:
-    """The convolutions that the called Module's class, or one that it mentions, mentions."""
-    infer = effects.inference
-    kind = infer.kind(heavy.func, loop.module)
-    holders = (kind, getattr(kind, "receiver", None))
-    todo = [k.cls for k in holders if isinstance(k, Instance) and isinstance(k.cls, Class)]
-    found = {k.cls for k in holders if isinstance(k, Instance) and isinstance(k.cls, str)}
-    seen: set[Class] = set()
-    while todo:
-        cls = todo.pop()
-        if cls in seen:
-            continue
-        seen.add(cls)
-        for node in walk(cls.node):
-            if isinstance(node, ast.Name | ast.Attribute):
-                found.add(infer.dotted(node, cls.module) or "")
-                held = getattr(infer.kind(node, cls.module), "cls", None) if isinstance(node, ast.Name) else None
-                todo += [held] if isinstance(held, Class) else []
-    return {name for name in found if library.is_convolution(name)}

@@ -534,3 +534,28 @@ def test_counters_take_no_loop() -> None:
     body = program(PROGRAMS["steps that are counted"]).partition("import optax\n")[2]
     text = rewritten(Scanify(), program(DATA) + body)
     assert "done += n" in text and "points += 5 * n" in text
+
+
+def test_a_convolution_may_be_unrolled_in_part() -> None:
+    body = """
+    class Cell(eqx.Module):
+        conv: eqx.nn.Conv2d
+
+        def __call__(self, h):
+            return jax.nn.relu(self.conv(h))
+
+    def f(cell: Cell, h: jax.Array, n: int):
+        for _ in range(n):
+            h = cell(h)
+        return h
+
+    def g(h: jax.Array, n: int):
+        for _ in range(n):
+            h = advance(h)
+        return h
+    """
+    text = program(DATA) + program(body).partition("import optax\n")[2]
+    convolved, plain = (f for f in findings(Scanify(), text) if isinstance(f, Patch))
+    assert [v.form for v in convolved.variants] == ["scan", "unrolled scan"] and len(plain.variants) == 1
+    assert any("length=n, unroll=2)" in e.text for e in convolved.variants[1].realise({"unroll": 2}))
+    assert not any("unroll" in e.text for e in convolved.variants[0].realise({}))

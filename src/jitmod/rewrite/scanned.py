@@ -36,6 +36,7 @@ class Scanned(Compiled):
     arrays: dict[Value, str] = field(default_factory=dict)  # names inside for what the steps hand out
     fed: dict[Value, str] = field(default_factory=dict)  # the lists of numbers that host arithmetic makes first
     weak: list[str] = field(default_factory=list)  # lines that make positions as weakly typed as numbers
+    unrolls: bool = False  # whether several steps run between two turns of the loop
     length: str = ""  # the name of the parameter that says how many steps there are, where nothing else does
 
     def build(self) -> None:
@@ -249,9 +250,10 @@ class Scanned(Compiled):
         """The call of `jax.lax.scan`."""
         scan = self.imports.refer("jax.lax.scan")
         init = _packed(self._carry_names())
+        unroll = f", unroll={self.knob.token}" if self.unrolls else ""
         if sources:
-            return f"{scan}({step}, {init}, {_packed(sources)})"
-        return f"{scan}({step}, {init}, length={self._length()})"
+            return f"{scan}({step}, {init}, {_packed(sources)}{unroll})"
+        return f"{scan}({step}, {init}, length={self._length()}{unroll})"
 
     def _length(self) -> str:
         """The number of steps, as the function knows it: a constant, or a parameter."""
