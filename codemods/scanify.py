@@ -6,7 +6,8 @@ What it does
     into one module-level compiled function around `jax.lax.scan(step, carry, xs)`. Lists get what the scan hands out,
     one value for every step; a list that is only stacked later becomes an array. Host work stays a Python loop over
     these values. Where the host works every so many steps (`if step % 100 == 0: print(step, loss)`), the scan runs
-    over blocks that end there, and the host sees exactly the values that it saw before.
+    over blocks that end there, and the host sees exactly the values that it saw before. Where a step convolves, a trial
+    also tries a scan that runs several steps in one turn of its loop.
 
 Why it is slow
     Outside of a jit every step is dispatched from Python, however small it is. Inside of one the loop is unrolled: its
