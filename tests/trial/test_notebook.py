@@ -76,6 +76,27 @@ def test_what_only_a_kernel_could_give_is_said(source: str, root: Path, tmp_path
     assert error is not None and error["type"].endswith("NotRun") and "not run" in error["text"]
 
 
+def test_what_changes_folder_and_environment_is_done(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JITMOD_A", "old")
+    changes = "import os\n%cd ..\n%env JITMOD_A=new\nhere = %pwd"
+    book(root, [changes, "print(os.path.basename(here), os.environ['JITMOD_A'])"])
+    assert observed(root, tmp_path).error is None
+    assert capsys.readouterr().out == "project new\n"
+
+
+def test_lines_in_a_verdict_are_those_of_cells(root: Path) -> None:
+    document = Document.parse(PATH, book(root, ["x = 1", "a = 2\nb = 3"]).read_bytes())
+    after = document.source.decode().replace("a = 2", "new = 1\na = 2")
+    job = {"baseline": {PATH: document.source.decode()}, "candidates": [{"files": {PATH: after}}]}
+    line = document.source.decode().split("\n").index("b = 3") + 1
+    assert notebooks.in_cells(f"raises in the baseline (/x/{PATH}:{line})", job, root).endswith(f"{PATH}:cell 2:2)")
+    assert notebooks.in_cells(f"raises ({PATH}:{line + 1}), other.ipynb:3", job, root) == (
+        f"raises ({PATH}:cell 2:3), other.ipynb:3"
+    )
+
+
 ROLLOUT = [
     "import jax\nimport jax.numpy as jnp",
     "def step(u):\n    return u + 0.1 * jnp.sin(jnp.roll(u, 1)) - 0.01 * u * jnp.sum(u)",

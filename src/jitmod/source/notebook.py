@@ -20,6 +20,7 @@ from jitmod.source.notebook_json import NotANotebook, Source
 
 SUFFIX = ".ipynb"
 _BLANK_LINES = 2  # after a border, so that what is put before a cell's first statement needs none
+_BORDER = re.compile(r'"%% cell (\d+)"')
 _LINE = re.compile(r"\blines? (\d+)(?! of cell)")
 
 
@@ -71,21 +72,17 @@ class Notebook:
         """The text of the module."""
         return "".join(_border(cell) * bool(i) + cell.python for i, cell in enumerate(self.cells))
 
-    @cached_property
-    def _first_lines(self) -> tuple[int, ...]:
-        """The module's line with which each cell begins."""
-        found, line = [], 1
-        for number, cell in enumerate(self.cells):
-            line += 1 + _BLANK_LINES if number else 0
-            found.append(line)
-            line += len(cell.translation.lines)
-        return tuple(found)
+    def place(self, line: int, module: str = "") -> tuple[int, int]:
+        """The number of the cell that holds a line of the module, and the line in the cell.
 
-    def place(self, line: int) -> tuple[int, int]:
-        """The number of the cell that holds a line of the module, and the line in the cell."""
-        held = [(cell.number, line - first + 1) for cell, first in zip(self.cells, self._first_lines, strict=True)
-                if first <= line]  # fmt: skip
-        return held[-1] if held else (self.cells[0].number, 1)
+        `module` is the text of the module where that was edited.
+        """
+        lines = (module or self.module).split("\n")
+        for at in range(min(line, len(lines)) - 1, -1, -1):
+            border = _BORDER.fullmatch(lines[at].rstrip("\r"))
+            if border is not None:
+                return int(border[1]), max(1, line - at - 1 - _BLANK_LINES)
+        return self.cells[0].number, line
 
     def is_timed(self, line: int) -> bool:
         """Whether a line of the module belongs to a cell that is a benchmark."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from jitmod.source.notebook import SUFFIX, Notebook
 from jitmod.source.notebook_json import NotANotebook
 
 _BOM = b"\xef\xbb\xbf"
+_PLACE = re.compile(r"(\S+\.ipynb):(\d+)")
 
 
 def overlay(code_root: Path, user_root: Path, targets: Iterable[str]) -> dict[str, str]:
@@ -24,6 +28,25 @@ def overlay(code_root: Path, user_root: Path, targets: Iterable[str]) -> dict[st
         if suffix and rest[:1] in ("", ":") and files:
             found[path] = module_text(files[0].read_bytes())
     return found
+
+
+def in_cells(why: str, job: Mapping[str, Any], code_root: Path) -> str:
+    """What a verdict says of lines of a notebook's module, in terms of its cells.
+
+    What it says of the baseline is about the baseline's lines, and all else about those of the candidate.
+    """
+    arm = {} if "baseline" in why or not job["candidates"] else job["candidates"][0]["files"]
+
+    def placed(found: re.Match[str]) -> str:
+        for path, text in {**job["baseline"], **arm}.items():
+            if found[1].endswith(path) and text is not None and (code_root / path).is_file():
+                with contextlib.suppress(NotANotebook, UnicodeDecodeError):
+                    notebook = Notebook.read((code_root / path).read_bytes().removeprefix(_BOM).decode())
+                    cell, line = notebook.place(int(found[2]), text)
+                    return f"{found[1]}:cell {cell}:{line}"
+        return found[0]
+
+    return _PLACE.sub(placed, why)
 
 
 def module_text(data: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,8 @@ def try_patch(
     )  # fmt: skip
     evidence = gather(job, code_root=code_root, user_root=user_root, python=python)
     chosen = candidates[evidence["explore"].get("chosen", 0)]
-    return Trial(gate.judge(job, evidence), job, evidence, patch.variants[chosen["variant"]], chosen["knobs"])
+    verdict = _judged(job, evidence, code_root)
+    return Trial(verdict, job, evidence, patch.variants[chosen["variant"]], chosen["knobs"])
 
 
 def try_arms(
@@ -97,7 +98,13 @@ def try_arms(
         fingerprint="", reference=reference,
     )  # fmt: skip
     evidence = gather(job, code_root=code_root, user_root=user_root, python=python)
-    return Trial(gate.judge(job, evidence), job, evidence, None, {})
+    return Trial(_judged(job, evidence, code_root), job, evidence, None, {})
+
+
+def _judged(job: Mapping[str, Any], evidence: Mapping[str, Any], code_root: Path) -> Verdict:
+    """What the gate says, in words for the reader of a notebook, too."""
+    verdict = gate.judge(job, evidence)
+    return replace(verdict, why=notebooks.in_cells(verdict.why, job, code_root))
 
 
 def try_workloads(workloads: Sequence[Workload], candidate: Overlay, **options: Any) -> Trial:

@@ -1,7 +1,7 @@
 """What a kernel gives to a notebook, where there is none: `display`, and `get_ipython` for its magics.
 
-What magics and shell lines do to the machine is left out; what they would have given to the code is an error that says
-so.
+The folder and the environment change as the notebook wants it. What other magics and shell lines do to the machine is
+left out; what they would have given to the code is an error that says so.
 """
 
 from __future__ import annotations
@@ -20,9 +20,18 @@ class NotRun(Exception):
 class Shell:
     """Stands for IPython's shell."""
 
-    def run_line_magic(self, name: str, line: str) -> None:
-        if name in _GIVES:
-            raise NotRun(f"%{name} is not run without a kernel: {line}".rstrip(" :"))
+    def run_line_magic(self, name: str, line: str) -> str | None:
+        match name:
+            case "cd":
+                os.chdir(os.path.expanduser(line or "~"))
+            case "env" | "set_env" if line:
+                variable, _, value = line.partition("=" if "=" in line else " ")
+                os.environ[variable.strip()] = value.strip()
+            case "pwd":
+                return os.getcwd()
+            case _ if name in _GIVES:
+                raise NotRun(f"%{name} is not run without a kernel: {line}".rstrip(" :"))
+        return None
 
     def run_cell_magic(self, name: str, line: str) -> None:
         if name in _GIVES or "--out" in line or "--err" in line:

@@ -102,11 +102,15 @@ def instrumented(target: str, transform: Transform | None) -> Transform | None:
 def _script(world: World, place: str, names: tuple[str, ...]) -> Callable[..., Any]:
     """A notebook runs as it does in a kernel: in its own folder, with the names that a kernel gives."""
     world.add_root(os.path.dirname(place))
-    given = _kernel(world, place) if place.endswith(kernel.SUFFIX) else {}
+    is_notebook = place.endswith(kernel.SUFFIX)
+    given = kernel.names() if is_notebook else {}
+    folder = _notebook_folder(world, place) if is_notebook else None
 
     def run() -> dict[str, Any]:
         before = sys.argv[:]
         sys.argv[:] = [place]
+        if folder is not None:
+            os.chdir(folder)
         try:
             bound = runpy.run_path(place, given, run_name="__main__")
         except SystemExit as end:
@@ -120,9 +124,7 @@ def _script(world: World, place: str, names: tuple[str, ...]) -> Callable[..., A
     return run
 
 
-def _kernel(world: World, place: str) -> dict[str, Any]:
-    """The names of a notebook. The world, which is active, goes to the notebook's own folder for good."""
+def _notebook_folder(world: World, place: str) -> str:
+    """Where the kernel of a notebook would be: in the notebook's folder, as the active world has it."""
     folder = files.own_folder(world.folder, world.tree.relative(os.path.dirname(place)) or "")
-    if os.path.isdir(folder):
-        os.chdir(folder)
-    return kernel.names()
+    return folder if os.path.isdir(folder) else world.folder
