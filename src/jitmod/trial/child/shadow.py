@@ -23,6 +23,7 @@ from .regions import Generators, Given, Run, difference, run
 from .snapshot import snapshot
 from .twin import Texts, Twins
 
+_ROUNDINGS = 4  # ups and downs of one run may cancel out
 _LIMIT = 8  # executions that are compared
 
 Function = Callable[..., Any]
@@ -200,12 +201,16 @@ class _Execution:
         if judged.failure is None:
             return
         failure = {**judged.failure, "function": self._pair.mark} | ({} if how is None else {"how": how})
-        rounded = self._shadow.run_rounded(self._pair, self._module, copied, self._state)
-        rounding = difference(old, again, rounded, compare.MAX_FACTOR)
-        found.rounding = max(found.rounding or 0.0, rounding.error)
-        if difference(old, again, new, factor, slack(factor, rounding.errors)).failure is None:
-            found.unsettled = found.unsettled or how is None
-            return
+        errors: dict[str, float] = {}
+        for _ in range(_ROUNDINGS):
+            rounded = self._shadow.run_rounded(self._pair, self._module, duplicate(copied), self._state)
+            rounding = difference(old, again, rounded, compare.MAX_FACTOR)
+            errors = {name: max(errors.get(name, 0.0), rounding.errors.get(name, 0.0))
+                      for name in errors | dict(rounding.errors)}  # fmt: skip
+            found.rounding = max(found.rounding or 0.0, rounding.error)
+            if difference(old, again, new, factor, slack(factor, errors)).failure is None:
+                found.unsettled = found.unsettled or how is None
+                return
         found.failure = failure
 
     def _move(self, copied: Given) -> None:
