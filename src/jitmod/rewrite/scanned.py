@@ -80,7 +80,8 @@ class Scanned(Compiled):
         """Not where the loop over results would leave an earlier version, or a host copy, in a name that lasts."""
         name = emit.value.name
         lasts = name in self.plan.live or name in self.plan.handed
-        final = self.plan.body.env.get(name) is emit.value and not emit.pulled
+        on_device = not emit.pulled or self.plan.opens  # which takes nothing to the host, and binds the last afterwards
+        final = self.plan.body.env.get(name) is emit.value and on_device
         return (final or not lasts) and super()._keeps_name(emit)
 
     def _mentioned(self) -> set[str]:
