@@ -6,7 +6,10 @@ What it does
     `jax.lax.map(per_item, items, batch_size=N)`. Host work of the loop (`float(...)`, `print`, lists of Python values)
     stays a Python loop, over the results. Items may come from arrays, lists, tuples (unpacked, or `pair[0]`), dicts and
     their views, zip, enumerate, `range(len(xs))`, and progress bars around any of them, those of the project's own
-    classes too; a list of Modules becomes one Module with stacked arrays.
+    classes too; a list of Modules becomes one Module with stacked arrays. Windows whose place is computed
+    (`xs[s : s + w]`) are cut out by `dynamic_slice`; where it cannot be shown that each of them lies inside of the
+    array, a guard keeps the loop as it was for those that do not. A buffer whose row `i` every item fills
+    (`grid = grid.at[i].set(y)`) is updated once, for all rows.
 
 Forms
     `lax.map` compiles once for every number of items. Where that number may vary, a trial also tries `chunks`: a

@@ -126,7 +126,8 @@ HEADERS = (
     ("i, (x, y)", "enumerate(zip(xs, ys), 1)"), ("i", "range(len(xs))"), ("x", "items"), ("n, x", "table.items()"),
     ("x", "table.values()"), ("x", "bar(xs)"), ("i, x", "enumerate(bar(items, desc='work'))"), ("one", "nets"),
     ("i, (n, x)", "enumerate(table.items())"), ("a, x", "pairs"), ("i, one", "enumerate(nets)"),
-    ("n", "table"), ("p", "pairs"),
+    ("n", "table"), ("p", "pairs"), ("s", "range(len(xs) - 1)"),
+    ("s", "range(0, len(xs), 2)"), ("k", "range(len(xs) // 2)"),
 )  # fmt: skip
 PARAMETERS = (
     "net: Net, xs: jax.Array, ys: jax.Array, items: list[jax.Array], names: list[str], scale: float, key, "
@@ -141,7 +142,7 @@ def program(seed: int) -> str:
     items, hosts, keyed = ["x"], [], rng.random() < 0.3
     target, iterable = rng.choice(HEADERS)
     names = target.replace("(", "").replace(")", "").split(", ")
-    hosts += [name for name in names if name in ("i", "n")]
+    hosts += [name for name in names if name in ("i", "n", "s")]
     items += [name for name in names if name in ("a", "y")]
     body = Body(rng, ["xs[i]"] if target == "i" else items, hosts, keyed)
     if target == "i":
@@ -150,6 +151,11 @@ def program(seed: int) -> str:
     if target == "n":
         body.lines.append("x = table[n]")
         body.vectors.append("table[n]")
+    if target == "s":
+        body.lines.append("x = xs[s : s + 2].mean(axis=0)")
+        body.vectors = ["x", "xs[s : 2 + s, :].sum(0)"]
+    if target == "k":
+        body.lines += ["start = 2 * k", "x = xs[start : 2 * (k + 1)].max(axis=0)"]
     if target == "p":
         body.lines.append("x = p[0]")
         body.vectors.append("p[1]")
@@ -174,7 +180,8 @@ def program(seed: int) -> str:
     on_device = not any(pull in line for line in body.lines for pull in pulled)
     lists = any(name in iterable for name in ("items", "names", "table", "nets", "pairs"))
     fresh = rng.random() < 0.7 or scope == "module" or lists  # a list of the caller's may be one of those
-    result = "jnp.stack(out)" if rng.random() < 0.3 and alone and on_device and fresh else "out"
+    fewer = target in ("s", "k")  # than arrays have rows, so perhaps none
+    result = "jnp.stack(out)" if not fewer and rng.random() < 0.3 and alone and on_device and fresh else "out"
     lines = [
         *(["out = []"] if fresh else []), "extra = []", "total = 0.0", "found = {}", "slots = [None] * 8",
         "grid = jnp.zeros((8, 3))", f"for {target} in {iterable}:", *[f"    {line}" for line in body.lines],

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from jitmod.analysis import library
 from jitmod.analysis.causes import Batchable
 from jitmod.analysis.collect import Collector, collectors_of
 from jitmod.analysis.effects import Effects
@@ -35,10 +37,13 @@ from jitmod.analysis.loops import LOOPS, Loop, Stream, Unplannable, check_stacka
 from jitmod.analysis.periods import WHOLE
 from jitmod.analysis.plan import LoopPlan, Piece, dependences
 from jitmod.analysis.ssa import Body, Node, Value
-from jitmod.analysis.syntax import below, between
+from jitmod.analysis.syntax import below, between, calls
 from jitmod.analysis.values import Array, Instance, Sequence, item_of
+from jitmod.analysis.windows import Window, drop_spent
 from jitmod.model import Assumption
 from jitmod.source.nodes import walk
+
+_COUNTING = frozenset({"len", "int", "min", "max", "abs", "round", "math.ceil", "math.floor"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +72,12 @@ class BatchPlan(LoopPlan):
     sources: tuple[ast.expr, ...]
     assumptions: tuple[Assumption, ...]
     heavy: ast.Call
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        """The windows of arrays that the map piece reads."""
+        inside = {n for node in self.body.device_nodes() if node.expr is not None for n in walk(node.expr)}
+        return tuple(w for expr, w in self.body.windows.items() if expr in inside)
 
     @property
     def keeps_iterable(self) -> bool:
@@ -118,6 +129,7 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
         graph, found, live = dependences(loop, effects, on_host)
     body = graph.body
     chains = _take_sides(graph, loop, infer)
+    drop_spent(body, live)
     check_header(loop, body, found, effects)
     mapped = body.device_nodes()
     used = used_streams(mapped, body, found)
@@ -128,6 +140,7 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
     positions = tuple(s for s in found if s in counted)
     if not used and not (positions and is_range(header(loop)[1])):
         raise Unplannable("unknown-iterable", heavy, "the call takes nothing from the loop's items")
+    _check_repeatable(header(loop)[1] if positions else None, loop, infer)
     scan = tuple(n for n in mapped if n.side == "scan")
     check_keys(loop, body, scan, chains, infer)
     pieces = (Piece("scan", scan), Piece("map", tuple(n for n in mapped if n.side == "map")),
@@ -168,6 +181,16 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
         loop, found, body, graph, pieces, WHOLE, live,
         used, positions, emits, collectors, outs, bounded, iterables, assumed, heavy,
     )  # fmt: skip
+
+
+def _check_repeatable(iterable: ast.expr | None, loop: Loop, infer: Inference) -> None:
+    """A range whose positions the computation reads is written twice: its numbers must come out the same."""
+    for call in calls(iterable) if iterable is not None and is_range(iterable) else ():
+        name = infer.dotted(call.func, loop.module) or ""
+        pure = name in _COUNTING or library.role(name) in (library.Role.PURE, library.Role.NUMPY)
+        if call is not iterable and not pure:
+            message = f"`{ast.unparse(call)}` would be called twice; give its value a name before the loop"
+            raise Unplannable("unknown-iterable", call, message)
 
 
 def _take_sides(graph: Graph, loop: Loop, infer: Inference) -> frozenset[str]:

@@ -156,7 +156,10 @@ class Builder:
         node.heavy = any(
             self.traceable.is_heavy_call(n) for n in walk(expr) if isinstance(n, ast.Call) and n not in apart
         )
+        window = self.env.body.windows.get(expr) if isinstance(expr, ast.Subscript) else None
         self.env.use_names(expr, node)
+        if window is not None:
+            node.uses |= {name: self.env.read(name.id, name) for name in window.names}
         for name, value in list(node.uses.items()):
             if value.twin is not None and self._is_position_of_array(name):
                 node.uses[name] = value.twin

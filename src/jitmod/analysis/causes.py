@@ -30,6 +30,7 @@ class Batchable:
 
     def __post_init__(self) -> None:
         self._clashes: dict[Node, Clash] = {}
+        self._in_windows = {n for window in self.graph.body.windows.values() for n in (*window.names, *window.bounds)}
         self._item_names = {n for read in self.graph.body.item_reads for n in walk(read) if n is not read}
         for clash in self.graph.clashes:
             self._clashes.setdefault(clash.device, clash)
@@ -65,6 +66,8 @@ class Batchable:
         return None
 
     def _unavailable(self, value: Value, at: ast.AST) -> Blocker | None:
+        if at in self._in_windows:
+            return None
         if value.is_position:
             message = f"the loop index `{value.name}` is used as a Python value"
             return None if self._counts_keys(value, at) else Blocker("index-as-python", at, message)

@@ -1,4 +1,4 @@
-"""Collectors: lists that a loop fills with one value per item, and what becomes of them later."""
+"""Collectors: lists and buffers that a loop fills with one value per item, and what becomes of them later."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Loop
+from jitmod.analysis.reaching import reaching
 from jitmod.analysis.ssa import Body, Node, Value
 from jitmod.analysis.values import Array
 from jitmod.source.nodes import walk
@@ -17,8 +18,9 @@ from jitmod.source.scopes import Binding, Scope
 class Collector:
     """A list filled with one device value per item and by nothing else while the loop runs.
 
-    `init` is the statement `name = []` where nobody else knows the list yet; `folds` are the later `jnp.stack(name)`
-    where they are all that ever reads it.
+    `update` is the method of `buffer.at[i]` where it is an array, in whose row `i` the value of item `i` goes. `init`
+    is the statement `name = []` where nobody else knows the list yet; `folds` are the later `jnp.stack(name)` where
+    they are all that ever reads it.
     """
 
     name: str
@@ -26,13 +28,14 @@ class Collector:
     value: Value
     init: ast.stmt | None
     folds: tuple[ast.Call, ...]
+    update: str = ""
 
 
 def collectors_of(loop: Loop, body: Body, infer: Inference) -> tuple[Collector, ...]:
-    """The lists that the loop fills, where filling lists is all that the host piece does; else nothing."""
+    """What the loop fills, where filling lists and buffers is all that the host piece does; else nothing."""
     found: list[Collector] = []
     for node in body.host_nodes():
-        collector = _collector(loop, node, infer)
+        collector = _collector(loop, node, infer) or _buffer(loop, node, infer)
         if collector is None or any(c.name == collector.name for c in found):
             return ()
         found.append(collector)
@@ -51,6 +54,33 @@ def _collector(loop: Loop, node: Node, infer: Inference) -> Collector | None:
     folds = tuple(c for u in uses if (c := _fold(u, loop, infer)) is not None) if isinstance(value.kind, Array) else ()
     whole = init is not None and bool(uses) and len(folds) == len(uses)
     return Collector(name, node, value, init, folds if whole else ())
+
+
+def _buffer(loop: Loop, node: Node, infer: Inference) -> Collector | None:
+    """`grid = grid.at[i].set(y)` where `i` counts the items from 0, so that no row is written twice."""
+    match node.statement:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(
+                func=ast.Attribute(
+                    value=ast.Subscript(value=ast.Attribute(value=ast.Name(id=held) as buffer, attr="at"),
+                                        slice=ast.Name() as index),
+                    attr="set" | "add" as update,
+                ),
+                args=[item],
+                keywords=[],
+            ),
+        ) if held == name and set(node.uses) == {buffer, index, item} and not node.guards:  # fmt: skip
+            before, row, value = node.uses[buffer], node.uses[index], node.uses[item]
+            counts = row.is_position and row.stream is not None and row.stream.from_zero
+            scope = infer.scope_binding(name, buffer, loop.module)
+            if scope is None or scope is not loop.module.scope_of(loop.node) or name in scope.rebinds:
+                return None
+            made = [infer.bound(b, loop.module) for b in reaching(name, buffer, scope) if b.node is not node.statement]
+            arrays = all(isinstance(kind, Array) for kind in [*made, value.kind]) and bool(made) and value.is_device
+            if counts and arrays and before.origin == "carried":
+                return Collector(name, node, value, None, (), update)
+    return None
 
 
 def appending(node: Node) -> tuple[str, ast.Name, Value] | None:

@@ -73,6 +73,9 @@ class Stepwise(Traceable):
                     found |= {ast.unparse(array)} if self.env.kind(array) == UNKNOWN else set()
         return found
 
+    def window(self, expr: ast.Subscript) -> None:
+        """A scan has no way to write windows."""
+
     def subscript_blocker(self, expr: ast.Subscript) -> Blocker | None:
         """Why an element cannot be taken under a trace: rows of an array by the loop's position can."""
         if self.item_read(expr) is None and isinstance(self.env.kind(expr.value), Array) and self._is_position(expr):

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.loops import Loop, Stream
@@ -17,6 +18,9 @@ from jitmod.analysis.syntax import loads, stored
 from jitmod.analysis.values import Device, Kind, element, item_of
 from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
+
+if TYPE_CHECKING:
+    from jitmod.analysis.windows import Window
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,8 @@ class Body:
     env: dict[str, Value] = field(default_factory=dict)
     entry: dict[str, Value] = field(default_factory=dict)  # carried and invariant values
     item_reads: dict[ast.Subscript, Value] = field(default_factory=dict)  # `xs[i]` → the item of xs
+    windows: dict[ast.Subscript, Window] = field(default_factory=dict)  # `xs[i : i + w]`
+    spent: list[ast.stmt] = field(default_factory=list)  # host arithmetic whose readers were all windows
 
     @property
     def carried(self) -> dict[str, Value]:

@@ -27,6 +27,7 @@ from jitmod.analysis.values import (
     is_device,
     item_of,
 )
+from jitmod.analysis.windows import Outside, Window, window_of
 from jitmod.source.nodes import walk
 
 _NEVER_DEVICE = (ast.Constant, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.Dict, ast.IfExp, ast.BoolOp)
@@ -222,6 +223,12 @@ class Traceable:
         base = self.blocker(expr.value)
         if base is not None:
             return base
+        window = self.window(expr)
+        if isinstance(window, Blocker):
+            return window
+        if window is not None:
+            self.env.body.windows[expr] = window
+            return None
         problem = self.env.effects.times.of_subscript(expr, self.env.module)
         if problem is not None and not self._is_twin(expr.slice):
             return Blocker(problem[0], expr, problem[1])
@@ -237,6 +244,13 @@ class Traceable:
                 if any(self.env.read(n, expr).origin == "item" for n in names):
                     return Blocker("slice-bounds", expr, f"`{ast.unparse(expr)}` is a window whose bounds are computed")
         return self.blocker(expr.slice)
+
+    def window(self, expr: ast.Subscript) -> Window | Blocker | None:
+        """The window that an expression is, or why its bounds are not Python's any more."""
+        try:
+            return window_of(expr, self.env)
+        except Outside:
+            return Blocker("slice-bounds", expr, f"not every window `{ast.unparse(expr)}` lies inside of the array")
 
     def _is_twin(self, index: ast.expr) -> bool:
         return isinstance(index, ast.Name) and self.env.read(index.id, index).twin is not None

@@ -16,7 +16,7 @@ class Collected(LoopEdits):
 
     def edits(self) -> list[Edit]:
         """Nothing but lists is filled: the loop becomes one call."""
-        folded = all(c.folds for c in self.plan.collectors) and not self.function.returns_list
+        folded = all(c.folds for c in self.plan.collectors) and not self.function.returns_list and not self.guard
         if folded and len(self.plan.collectors) == 1 and not self.plan.live_outs.keys:
             inline = self._inlined(self.plan.collectors[0])
             if inline is not None:
@@ -67,16 +67,33 @@ class Collected(LoopEdits):
         names = [self.function.namer.fresh(self.array_name(self.function.outer[e.value])) for e in self.plan.emits]
         if self.function.returns_list and len(names) > 1:
             raise Unplannable("unknown-result", self.plan.loop.node, "several lists, and one list of results")
-        several = len(names) + len(self.plan.live_outs.keys) > 1 or len(self.plan.collectors) > 1
+        buffers = any(c.update for c in self.plan.collectors)
+        if buffers and self.function.returns_list:
+            raise Unplannable("unknown-result", self.plan.loop.node, "a buffer, and a list of results")
+        several = len(names) + len(self.plan.live_outs.keys) > 1 or len(self.plan.collectors) > 1 or buffers
         lines: list[str] = []
         if several:
             lines.append(f"{', '.join([*names, *self.plan.live_outs.keys])} = {self.function.call()}")
         values = [e.value for e in self.plan.emits]
         for collector in self.plan.collectors:
             source = names[values.index(collector.value)] if several else self.function.call()
-            lines.append(f"{collector.name}.extend({self.rows(source, collector.value)})")
+            if collector.update:
+                lines += self._updated(collector, source)
+            else:
+                lines.append(f"{collector.name}.extend({self.rows(source, collector.value)})")
         text = f"\n{inner}".join(lines)
         return [self.replaced(f"if {count}:\n{inner}{text}" if count else text)]
+
+    def _updated(self, collector: Collector, results: str) -> list[str]:
+        """One update of all rows; each result becomes a row as it did before, also where it is a scalar."""
+        refer, name = self.function.imports.refer, collector.name
+        rows, row = self.function.namer.fresh("rows"), "row" if name != "row" else "value"
+        whole = f"lambda {row}: {refer('jax.numpy.broadcast_to')}({row}, {name}.shape[1:])"
+        places = f"{refer('jax.numpy.arange')}(len({rows}))"
+        return [
+            f"{rows} = {refer('jax.vmap')}({whole})({results})",
+            f"{name} = {name}.at[{places}].{collector.update}({rows})",
+        ]
 
     def _without_init(self, collector: Collector) -> list[Edit]:
         assert collector.init is not None

@@ -21,6 +21,7 @@ from jitmod.rewrite.parameters import Parameters
 from jitmod.rewrite.place import before_top_level, blank_lines
 from jitmod.rewrite.stacking import Stacking
 from jitmod.rewrite.text import document_comments, indented, reindent, splice
+from jitmod.rewrite.windowed import moved_numbers, window_text
 from jitmod.source.document import Document
 from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
@@ -169,9 +170,13 @@ class Compiled:
 
     def _rename_uses(self, node: Node) -> None:
         items = {inner for read in self.plan.body.item_reads for inner in walk(read.value)}
+        moved, unread = moved_numbers(self.plan), {n for w in self.plan.windows for n in w.bounds}
         for expr, value in node.uses.items():
+            if expr in unread:
+                continue
             if isinstance(expr, ast.Name) and value.origin == "invariant" and expr not in items:
-                self.parameters.invariant(expr, value)
+                if expr not in moved or not self.parameters.number(expr):
+                    self.parameters.invariant(expr, value)
             elif isinstance(expr, ast.Name) and value in self.inner and self.inner[value] != expr.id:
                 self.parameters.renamed[expr] = self.inner[value]
             attribute = self.module.parents.get(expr)
@@ -199,18 +204,21 @@ class Compiled:
         items = self._items()
         for node in self.plan.body.device_nodes():
             self._rename_uses(node)
+        renamed = self.parameters.renamed
+        renamed |= {w.expr: window_text(w, self.document, renamed, self.imports) for w in self.plan.windows}
         stacking = self.stacking = Stacking(self)
         sources = [stacking.source(stream, name) for stream, name in items]
         prelude = stacking.prelude()
+        arange = self.imports.refer("jax.numpy.arange") if self.plan.positions else ""
         names = [name for _, name in items]
         scan = self.plan.piece("scan")
         keys: list[str] = []
         if scan:
-            lines, keys, scanned = self._scan(scan, f"len({stacking.taken[0][0]})")
+            counted = stacking.taken[0][0] if stacking.taken else self._positions(arange, stacking)
+            lines, keys, scanned = self._scan(scan, f"len({counted})")
             prelude += lines
             names += keys
             sources += scanned
-        arange = self.imports.refer("jax.numpy.arange") if self.plan.positions else ""
         names += [position.name for position in self.plan.positions]
         sources += [self._positions(arange, stacking) for _ in self.plan.positions]
         lines = list(stacking.opening)

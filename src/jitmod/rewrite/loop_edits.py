@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 
 from jitmod.analysis.batching import BatchPlan
 from jitmod.analysis.loops import Unplannable, header, is_path, is_range, is_view
@@ -13,6 +14,7 @@ from jitmod.model import Edit
 from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.names import plural
 from jitmod.rewrite.text import document_comments, splice
+from jitmod.rewrite.windowed import guards
 from jitmod.source.document import Document
 from jitmod.source.project import SourceModule
 
@@ -39,24 +41,36 @@ class LoopEdits:
             raise Unplannable("unparsable", self.plan.loop.node, "the loop does not begin its line")
         return indent
 
+    @cached_property
+    def guard(self) -> str | None:
+        """The condition under which the call may take the place of the loop; None where it always may."""
+        iterable = header(self.plan.loop)[1]
+        found = guards(self.plan, self.function.hoisted.get(iterable) or self.document.text(iterable))
+        return " and ".join([c for c in (self._nonempty(),) if c] + list(found)) if found else None
+
     def hoisted_lines(self) -> str:
+        """The statements before the loop's own; those before a guard come with it."""
+        return "" if self.guard else self.named_lines()
+
+    def named_lines(self) -> str:
         named = self.function.hoisted.items()
         lines = ((name, self.document.text(source)) for source, name in named)
         return "".join(f"{n} = {f'({t})' if chr(10) in t else t}\n{self.indent}" for n, t in lines)
 
     def count(self) -> str | None:
         """The text that is false where there are no items; None where there are some for certain, or it is all one."""
-        if self.function.returns_list:
-            return None
+        return None if self.function.returns_list or self.guard else self._nonempty()
+
+    def _nonempty(self) -> str | None:
         lengths = [length_of(s.kind) for s in self.plan.items]
         if lengths and all(isinstance(n, int) and n > 0 for n in lengths):
             return None
         source = self.plan.items[0].source if self.plan.items else header(self.plan.loop)[1]
         assert source is not None
-        if is_range(source):
-            return f"len({self.document.text(source)})"
         if source in self.function.hoisted:
             return f"len({self.function.hoisted[source]})"
+        if is_range(source):
+            return f"len({self.document.text(source)})"
         if not is_path(source):
             message = f"`{ast.unparse(source)}` may give no items and is written in the loop; give it a name first"
             raise Unplannable("may-be-empty", source, message)

@@ -15,7 +15,8 @@ from jitmod.model import Edit
 from jitmod.rewrite.collected import Collected
 from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.names import plural
-from jitmod.rewrite.text import is_exact, splice
+from jitmod.rewrite.text import indented, is_exact, splice
+from jitmod.rewrite.windowed import moves_range
 from jitmod.source.nodes import walk
 
 _WORDS = frozenset({"len", "list", "zip", "enumerate", "range", "all"})
@@ -51,6 +52,13 @@ class Lowering(LoopEdits):
 
     def _hoist(self) -> None:
         """Give iterables that are computed in the header a name, since the call and the loop both need them."""
+        if moves_range(self.plan):
+            target, iterable = header(self.plan.loop)
+            wish = plural(target.id) if isinstance(target, ast.Name) and len(target.id) > 1 else "positions"
+            scope = self.module.scope_of(self.plan.loop.node)
+            own = {getattr(n, "id", getattr(n, "arg", "")) for n in walk(scope.node)}
+            free = () if scope.parent is None or wish in own else (wish,)
+            self.function.hoisted[iterable] = self.function.namer.fresh(wish, allowed=free)
         for source in self.plan.sources:
             if not is_path(source) and not is_range(source):
                 wish = plural(next((s.name for s in self.plan.items if s.source is source), "item"))
@@ -65,10 +73,14 @@ class Lowering(LoopEdits):
         infer = self.function.effects.inference
         stackable = pure and isinstance(emit.value.kind, Array)
         whole = self.function.returns_list
+        if self.guard and not pure:
+            what = "it cannot be told that every window lies inside of the array; collect the results in a loop"
+            raise Unplannable("slice-bounds", loop.node, what)
         if stackable and isinstance(parent, ast.Call) and is_fold(parent, loop, infer) and not whole:
-            text = self.folded(parent)
+            otherwise = self.document.text(parent)
+            text = f"{self.function.call()} if {self.guard} else {otherwise}" if self.guard else self.folded(parent)
             return (Edit(*self.document.span(parent), self.enclosed(parent, text)),)
-        if stackable and not whole and (folds := self._later_folds()):
+        if stackable and not whole and not self.guard and (folds := self._later_folds()):
             count = self.count()
             text = self.function.call() + (f" if {count} else []" if count else "")
             kept = [self.restacked(f, ast.unparse(f.args[0])) for f in folds if self._is_stack(f)]
@@ -77,7 +89,11 @@ class Lowering(LoopEdits):
             assert isinstance(loop.node, ast.ListComp)
             count = self.count()
             call = self.function.call()
-            text = call if whole else f"list({self.rows(call, emit.value)})" + (f" if {count} else []" if count else "")
+            text = call if whole else f"list({self.rows(call, emit.value)})"
+            if self.guard:
+                text += f" if {self.guard} else {self.document.text(loop.node)}"
+            elif count and not whole:
+                text += f" if {count} else []"
             return (Edit(*self.document.span(loop.node), self.enclosed(loop.node, text)),)
         target, iterable = header(loop)
         call = self.function.call()
@@ -169,7 +185,24 @@ class Lowering(LoopEdits):
         if self.document.indent(loop.body[0]) is None:
             raise Unplannable("unparsable", loop.node, "the loop's body stands on the line of its header")
         collected = Collected(self.plan, self.function)
-        return tuple(collected.edits() if self.plan.collectors else self._remaining_loop())
+        edits = collected.edits() if self.plan.collectors else self._remaining_loop()
+        return (self._guarded(self.guard, edits),) if self.guard else tuple(edits)
+
+    def _guarded(self, guard: str, edits: list[Edit]) -> Edit:
+        """The edited statement under the guard, and the loop as it was where the guard does not hold."""
+        statement, iterable = self.plan.loop.statement, header(self.plan.loop)[1]
+        start, end = self.document.span(statement)
+        pieces, done = [], start
+        for edit in sorted(edits, key=lambda e: (e.start, e.end)):
+            if edit.start < done:
+                raise Unplannable("unparsable", statement, "the loop's edits reach beyond it")
+            pieces += [self.document.source[done : edit.start].decode(), edit.text]
+            done = edit.end
+        new = "".join([*pieces, self.document.source[done:end].decode()]).rstrip()
+        old = splice(self.document, statement, {e: n for e, n in self.function.hoisted.items() if e is iterable})
+        newline, step = f"\n{self.indent}", self.function.step
+        arms = newline.join([f"if {guard}:", indented(new, step), "else:", indented(old, step)])
+        return Edit(start, end, self.named_lines() + arms)
 
     def _remaining_loop(self) -> list[Edit]:
         """Host work stays in the loop, over the results."""
@@ -218,6 +251,7 @@ class Lowering(LoopEdits):
         for node in (*self.plan.piece("scan"), *self.plan.piece("map")):
             if node.whole:
                 edits.append(self.removed(node.statement, self.function.lines_of(node)))
+        edits += [self.removed(statement) for statement in self.plan.body.spent]
         return [*edits, *self._reader_edits()]
 
     def _header_end(self, node: ast.For) -> int:

@@ -112,6 +112,15 @@ class Parameters:
         if parameter != text:
             self.renamed[expr] = parameter
 
+    def number(self, name: ast.Name) -> bool:
+        """Pass a number of the loop's function as an array; False where the name is one of the module level."""
+        scope = self.effects.inference.scope_binding(name.id, name, self.module)
+        if scope is None or scope.parent is None:
+            return False
+        text = f"{self.imports.refer('jax.numpy.asarray')}({name.id})"
+        self.renamed[name] = self.add(text, name.id.lstrip("_").lower(), own=name.id, holds="number")
+        return True
+
     def _check(self, expr: ast.expr, kind: Kind) -> None:
         written = ast.unparse(expr)
         receiver = getattr(kind, "receiver", None)
