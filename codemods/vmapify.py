@@ -9,7 +9,8 @@ What it does
     classes too; a list of Modules becomes one Module with stacked arrays. Windows whose place is computed
     (`xs[s : s + w]`) are cut out by `dynamic_slice`; where it cannot be shown that each of them lies inside of the
     array, a guard keeps the loop as it was for those that do not. A buffer whose row `i` every item fills
-    (`grid = grid.at[i].set(y)`) is updated once, for all rows.
+    (`grid = grid.at[i].set(y)`) is updated once, for all rows. In a comprehension with several `for` the innermost
+    becomes one call for each item of the others.
 
 Forms
     `lax.map` compiles once for every number of items. Where that number may vary, a trial also tries `chunks`: a

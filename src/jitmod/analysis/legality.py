@@ -42,8 +42,9 @@ def check_context(loop: Loop) -> None:
                     raise Unplannable("dynamic-scope", node, f"`{name}` is another way to change attributes")
     if isinstance(loop.node, COLLECTING):
         for ancestor in loop.module.ancestors(loop.node):
-            if isinstance(ancestor, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda):
-                raise Unplannable("local-callable", loop.node, "the comprehension stands inside another one")
+            if isinstance(ancestor, ast.GeneratorExp | ast.Lambda):
+                message = "the comprehension stands inside a generator or lambda, which runs nobody knows when"
+                raise Unplannable("local-callable", loop.node, message)
             if isinstance(ancestor, ast.stmt):
                 break
 

@@ -130,7 +130,10 @@ def loops_in(module: SourceModule) -> Iterator[Loop]:
 
 
 def header(loop: Loop) -> tuple[ast.expr, ast.expr]:
-    """Target and iterable of a loop over items. Raises `Unplannable` where it is none."""
+    """Target and iterable of a loop over items: of several in a comprehension, the innermost.
+
+    Raises `Unplannable` where it is none.
+    """
     node = loop.node
     match node:
         case ast.For(orelse=[first, *_]):
@@ -150,10 +153,8 @@ def header(loop: Loop) -> tuple[ast.expr, ast.expr]:
             raise Unplannable("lazy-iterator", node, message)
         case ast.SetComp():
             raise Unplannable("unknown-iterable", node, "a set comprehension is not batched so far")
-    generator, *others = node.generators
-    if others:
-        raise Unplannable("unknown-iterable", others[0].iter, "a comprehension with two `for` is not batched so far")
-    if generator.is_async:
+    generator = node.generators[-1]  # for each item of the others, it is a loop of its own
+    if any(g.is_async for g in node.generators):
         raise Unplannable("lazy-iterator", node, "an async iterator gives its items one by one")
     if generator.ifs:
         raise Unplannable("guarded-work", generator.ifs[0], "the `if` skips items; select the items before the call")

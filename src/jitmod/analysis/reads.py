@@ -31,6 +31,8 @@ def may_be_alias(expr: ast.expr, loop: Loop, effects: Effects) -> bool:
         expr = expr.value
     if not isinstance(expr, ast.Name):
         return False
+    if effects.inference.comprehension_binding(expr.id, expr, loop.module) is not None:
+        return True
     scope = effects.inference.scope_binding(expr.id, expr, loop.module)
     if scope is None or scope.parent is None:
         return False

@@ -47,7 +47,9 @@ class Lowering(LoopEdits):
         words = {*_WORDS, *(self.function.imports.refer(m).split(".")[0] for m in modules)}
         for word in sorted(words):
             found = scope.find(word)
-            if found is not None and (found.parent is not None or word in _WORDS):
+            iterable = header(self.plan.loop)[1]
+            target = self.function.effects.inference.comprehension_binding(word, iterable, self.module)
+            if target is not None or (found is not None and (found.parent is not None or word in _WORDS)):
                 raise Unplannable("rebound-global", self.plan.loop.node, f"`{word}` means something else here")
 
     def _hoist(self) -> None:
@@ -68,7 +70,8 @@ class Lowering(LoopEdits):
         loop = self.plan.loop
         (emit, *others) = self.plan.emits
         listed = isinstance(loop.node, ast.ListComp) and emit.readers == (loop.node.elt,)
-        pure = listed and not others and not self.plan.keeps_iterable
+        nested = isinstance(loop.node, COLLECTING) and len(loop.node.generators) > 1
+        pure = listed and not others and not self.plan.keeps_iterable and not nested
         parent = self.module.parents[loop.node]
         infer = self.function.effects.inference
         stackable = pure and isinstance(emit.value.kind, Array)
@@ -103,7 +106,7 @@ class Lowering(LoopEdits):
         if others and any(not isinstance(e.value.kind, Array) for e in self.plan.emits):
             raise Unplannable("unknown-result", loop.node, "several results of an item, one of them a tuple")
         names = self._together([self.function.outer[e.value] for e in self.plan.emits])
-        above = self._line_above(call, count, names) if not others or whole else None
+        above = self._line_above(call, count, names) if (not others or whole) and not nested else None
         results = above[0] if above else call
         arrays = [self.rows(results, emit.value)] if not others else [results if whole else f"*{results}"]
         bound, sources = self._header(names, arrays)

@@ -86,11 +86,13 @@ class Parameters:
     def invariant(self, name: ast.Name, value: Value) -> None:
         """Pass what `name` reads from outside, unless it is a definition of the module. Raises `Unplannable`."""
         scope = self.effects.inference.scope_binding(name.id, name, self.module)
-        if scope is None:
+        target = self._is_target(name)
+        if scope is None and not target:
             return
         expr, kind = self._object(name, value.kind)
         known = expr is name or kind != UNKNOWN or not self._is_holder(value.kind)
-        if scope.parent is None and known and self._is_definition(scope, name.id, kind):
+        outermost = scope is not None and scope.parent is None and not target
+        if scope is not None and outermost and known and self._is_definition(scope, name.id, kind):
             return
         self._check(expr, kind)
         own = name.id
@@ -112,10 +114,14 @@ class Parameters:
         if parameter != text:
             self.renamed[expr] = parameter
 
+    def _is_target(self, name: ast.Name) -> bool:
+        """Whether a comprehension around the loop, or an outer `for` of its own, binds the name."""
+        return self.effects.inference.comprehension_binding(name.id, name, self.module) is not None
+
     def number(self, name: ast.Name) -> bool:
         """Pass a number of the loop's function as an array; False where the name is one of the module level."""
         scope = self.effects.inference.scope_binding(name.id, name, self.module)
-        if scope is None or scope.parent is None:
+        if not self._is_target(name) and (scope is None or scope.parent is None):
             return False
         text = f"{self.imports.refer('jax.numpy.asarray')}({name.id})"
         self.renamed[name] = self.add(text, name.id.lstrip("_").lower(), own=name.id, holds="number")
@@ -204,7 +210,7 @@ class Parameters:
     def annotation(self, expr: ast.expr) -> str:
         """The user's own annotation of a parameter that is passed on, where it means the same at module level."""
         function = self.plan.loop.function
-        if isinstance(expr, ast.Name) and function is not None:
+        if isinstance(expr, ast.Name) and function is not None and not self._is_target(expr):
             for arg in function.parameters:
                 plain = arg not in (function.node.args.vararg, function.node.args.kwarg)
                 once = len(function.scope.bindings[arg.arg]) == 1
