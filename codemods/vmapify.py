@@ -1,8 +1,8 @@
 """vmapify: a per-item loop over a Module becomes one batched call inside `filter_jit`.
 
 What it does
-    Finds loops and list comprehensions that call an `eqx.Module` or a compiled function once per item, and moves that
-    call, with the pure computation around it, into one module-level `@eqx.filter_jit` function built on
+    Finds loops, list comprehensions and `list(map(...))` that call an `eqx.Module` or a compiled function once per
+    item, and moves that call, with the pure computation around it, into one module-level `@eqx.filter_jit` function on
     `jax.lax.map(per_item, items, batch_size=N)`. Host work of the loop (`float(...)`, `print`, lists of Python values)
     stays a Python loop, over the results. Items may come from arrays, lists, tuples (unpacked, or `pair[0]`), dicts and
     their views, zip, enumerate, `range(len(xs))`, and progress bars around any of them, those of the project's own
@@ -56,6 +56,7 @@ from jitmod.rewrite.edits import EditConflict, compose
 from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.lower import Lowering
+from jitmod.rewrite.mapped import mapped
 from jitmod.rewrite.names import Namer
 from jitmod.source.document import Document
 from jitmod.source.project import Project
@@ -273,6 +274,13 @@ def first_positive(net: Net, crops: jax.Array):
             heavy = heavy_calls(loop, effects)
             if heavy and not is_in_chunks(loop, heavy, effects):
                 yield self._decide(loop, heavy[0], effects, contexts, namer)
+        maps = mapped(document, project, effects)
+        if maps is not None:
+            effects, contexts = analyses(maps.project)
+            for loop in maps.loops:
+                heavy = heavy_calls(loop, effects)
+                if heavy:
+                    yield maps.told(self._decide(loop, heavy[0], effects, contexts, namer), loop)
 
     def _decide(self, loop: Loop, heavy: ast.Call, effects: Effects, contexts: Contexts, namer: Namer) -> Finding:
         document = loop.module.document
