@@ -108,7 +108,7 @@ def test_nothing_is_guarded_where_every_window_lies_inside() -> None:
 
 def test_a_guard_asks_for_what_is_not_known() -> None:
     text = rewritten(program(DATA + GUARDED))
-    found = re.findall(r"if len\(.*?\)+ and (.*?)(?::$| else )", text, re.MULTILINE)
+    found = re.findall(r"if len\(.*?\)+ and (.*?)(?::$| else |$)", text, re.MULTILINE)
     assert found == [
         "stride > 0",
         "positions[-1] >= 0 and positions[-1] + w <= len(xs)",

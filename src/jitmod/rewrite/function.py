@@ -22,6 +22,7 @@ from jitmod.rewrite.place import before_top_level, blank_lines
 from jitmod.rewrite.stacking import Stacking
 from jitmod.rewrite.text import document_comments, indented, reindent, splice
 from jitmod.rewrite.windowed import moved_numbers, window_text
+from jitmod.rewrite.wrapping import wrapped
 from jitmod.source.document import Document
 from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
@@ -348,7 +349,7 @@ class Compiled:
             "",
             "",
         ]
-        return "\n".join(lines)
+        return wrapped("\n".join(lines), self.document)
 
     def place(self) -> int:
         """The byte before the top-level statement that holds the loop, with its decorators and comments."""

@@ -15,6 +15,7 @@ from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.names import plural
 from jitmod.rewrite.text import document_comments, splice
 from jitmod.rewrite.windowed import guards
+from jitmod.rewrite.wrapping import wrapped
 from jitmod.source.document import Document
 from jitmod.source.project import SourceModule
 
@@ -99,7 +100,15 @@ class LoopEdits:
         """Parentheses around a conditional expression, unless the place needs none."""
         parent = self.module.parents[node]
         alone = isinstance(parent, ast.Return | ast.Assign | ast.AnnAssign | ast.Expr | ast.Dict)
-        return text if alone or " if " not in text else f"({text})"
+        return self._in_lines(node, text) if alone or " if " not in text else f"({text})"
+
+    def _in_lines(self, node: ast.expr, text: str) -> str:
+        """What takes the place of `node`, on several lines where its line would be too long."""
+        start, end = self.document.span(node)
+        before = self.document.source[self.document.line_starts[node.lineno - 1] : start].decode()
+        behind = self.document.source[end:].decode().partition("\n")[0].rstrip("\r")
+        lines = wrapped(f"{before}{text}{behind}", self.document)
+        return lines.removeprefix(before).removesuffix(behind) if lines.startswith(before) else text
 
     def array_name(self, name: str) -> str:
         wish = plural(name)
@@ -119,7 +128,8 @@ class LoopEdits:
     def replaced(self, text: str) -> Edit:
         """The loop's statement with its comments above `text`."""
         above = "".join(f"{comment}\n{self.indent}" for comment in self.comments())
-        return Edit(*self.document.span(self.plan.loop.statement), above + self.hoisted_lines() + text)
+        whole = wrapped(above + self.hoisted_lines() + text, self.document, self.indent)
+        return Edit(*self.document.span(self.plan.loop.statement), whole)
 
     def removed(self, statement: ast.stmt, lines: tuple[int, int] | None = None) -> Edit:
         """A statement taken out with its lines."""

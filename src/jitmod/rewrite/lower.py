@@ -17,6 +17,7 @@ from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.names import plural
 from jitmod.rewrite.text import indented, is_exact, splice
 from jitmod.rewrite.windowed import moves_range
+from jitmod.rewrite.wrapping import wrapped
 from jitmod.source.nodes import walk
 
 _WORDS = frozenset({"len", "list", "zip", "enumerate", "range", "all"})
@@ -205,7 +206,7 @@ class Lowering(LoopEdits):
         old = splice(self.document, statement, {e: n for e, n in self.function.hoisted.items() if e is iterable})
         newline, step = f"\n{self.indent}", self.function.step
         arms = newline.join([f"if {guard}:", indented(new, step), "else:", indented(old, step)])
-        return Edit(start, end, self.named_lines() + arms)
+        return Edit(start, end, wrapped(self.named_lines() + arms, self.document, self.indent))
 
     def _remaining_loop(self) -> list[Edit]:
         """Host work stays in the loop, over the results."""
@@ -248,7 +249,7 @@ class Lowering(LoopEdits):
     def _with_header(self, lines: list[str], bound: str, sources: str) -> list[Edit]:
         loop, indent = self.plan.loop, self.indent
         assert isinstance(loop.node, ast.For)
-        before = self.hoisted_lines() + "".join(f"{line}\n{indent}" for line in lines)
+        before = wrapped(self.hoisted_lines() + "".join(f"{line}\n{indent}" for line in lines), self.document, indent)
         start = self.document.span(loop.node)[0]
         edits = [Edit(start, self._header_end(loop.node), f"{before}for {bound} in {sources}")]
         for node in (*self.plan.piece("scan"), *self.plan.piece("map")):

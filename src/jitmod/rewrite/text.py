@@ -49,7 +49,7 @@ def _within(document: Document, part: ast.expr, start: int, end: int) -> bool:
 def reindent(text: str, old: str, new: str) -> str:
     """Lines after the first moved from indentation `old` to `new`; lines inside strings stay as they are."""
     lines = text.split("\n")
-    fixed = _inside_strings(text)
+    fixed = lines_in_strings(text)
     moved = [lines[0]]
     for number, line in enumerate(lines[1:], 2):
         if number in fixed or not line.strip():
@@ -63,12 +63,12 @@ def reindent(text: str, old: str, new: str) -> str:
 
 def indented(text: str, step: str) -> str:
     """Every line moved to the right by `step`, but for empty ones and those that begin inside a string."""
-    fixed = _inside_strings(text)
+    fixed = lines_in_strings(text)
     lines = enumerate(text.split("\n"), 1)
     return "\n".join(step + line if line and number not in fixed else line for number, line in lines)
 
 
-def _inside_strings(text: str) -> set[int]:
+def lines_in_strings(text: str) -> set[int]:
     """The 1-based lines that begin inside a string."""
     inside: set[int] = set()
     starts: list[int] = []
