@@ -49,6 +49,19 @@ def test_channels_share_one_order(install: Callable[[], Routers], tree: Tree) ->
     assert seen.lines == [("stdout", "one"), ("stderr", "two"), ("warning", "UserWarning: three"), ("stdout", "four")]
 
 
+def test_a_recording_inside_another_that_shows_the_same(install: Callable[[], Routers], tree: Tree) -> None:
+    routers = install()
+    with capture.shown(routers, tree) as outer:
+        with capture.muted(routers) as inner:
+            capture.emit("bar", "inner")
+        capture.emit("bar", "outer")
+        with capture.muted(routers):
+            capture.emit("bar", "outer")
+        capture.emit("bar", "after")
+    assert inner.lines == [("bar", "inner")]
+    assert outer.lines == [("bar", "outer"), ("bar", "after")]
+
+
 def test_progress_bars_do_not_count(install: Callable[[], Routers], tree: Tree) -> None:
     routers = install()
     with capture.shown(routers, tree) as seen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import sys
 import threading
 from collections import deque
 from functools import partial
@@ -16,9 +17,12 @@ import numpy as np
 import pytest
 
 from jitmod.trial.child import sabotage, trips
+from jitmod.trial.child.capture import Router
 from jitmod.trial.child.duplicate import CannotCopy, duplicate
 from jitmod.trial.child.pairs import Pair, changed_pairs, constants, keeps_classes, twin_statements
 from jitmod.trial.child.probes import Probes
+from jitmod.trial.child.regions import run
+from jitmod.trial.child.shadow import Shadow
 from jitmod.trial.child.twin import Texts, Twins
 
 
@@ -57,6 +61,29 @@ def test_twin_has_what_changed_and_what_builds_on_it() -> None:
     twin = twin_statements(ast.parse(before), ast.parse(before.replace("N = 2", "N = 4")))
     names = [ast.unparse(statement).split("\n")[0] for statement in twin]
     assert names == ["N = 2", "def f(x):", "def g(x):"]
+
+
+def test_twin_has_classes_and_branches_that_are_gone() -> None:
+    """Helpers that the new version needs no more, wherever the old module defines them."""
+    before = (
+        "class Acc:\n    def __init__(self):\n        self.v = []\n\nclass Kept:\n    n = 1\n\n"
+        "try:\n    from nowhere import helper\nexcept ImportError:\n    def helper(x):\n        return 2 * x\n\n"
+        "if True:\n    class Other(Acc):\n        pass\n\nfor SIZE in (3,):\n    print('never twice')\n\n"
+        "if __name__ == '__main__':\n    run()\n\n"
+    )
+    old = before + "def f(x):\n    a = Other()\n    a.v.append(helper(x))\n    return a.v, Kept.n\n\n"
+    old += "def g(x):\n    return x + SIZE\n"
+    new = "class Kept:\n    n = 5\n\ndef f(x):\n    return [2 * x], 1\n\ndef g(x):\n    return x + 3\n"
+    texts = Texts("m.py", ast.parse(old), ast.parse(new))
+    module: dict[str, Any] = {"__name__": "m"}
+    exec(new, module)
+    twins = Twins({"m.py": texts}, Probes())
+    assert twins.get(Pair("m.py", "f"), module)(4) == ([8], 5), "classes that both have are the new module's"
+    routers = Router("stdout", sys.stdout), Router("stderr", sys.stderr)
+    done, _, _ = run(twins.get(Pair("m.py", "g"), module), ((1,), {}), routers)
+    shadow = Shadow([texts], routers, 0.0, False)
+    assert done.unbound == "SIZE" and shadow.lost(Pair("m.py", "g"), done.unbound)
+    assert not shadow.lost(Pair("m.py", "g"), "misspelt")
 
 
 @pytest.mark.parametrize(

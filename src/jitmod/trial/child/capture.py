@@ -18,7 +18,7 @@ _LIBRARY_LOGS = {"jax", "jaxlib"}
 _muted = threading.local()
 
 
-@dataclass
+@dataclass(eq=False)  # recordings that show the same are two recordings
 class Shown:
     """Visible events in one order over all channels; `library_warnings` have none, they are a set."""
 

@@ -11,7 +11,7 @@ Function = ast.FunctionDef
 _BINDERS = {"property", "staticmethod", "classmethod", "cached_property", "setter", "getter", "deleter", "overload"}
 _BUILDERS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__getattr__",
              "__getattribute__", "__setattr__", "__hash__", "__eq__", "__repr__", "__del__"}  # fmt: skip
-_DEFINING = (ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
+_DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,10 @@ def binders(function: Function) -> int:
 def twin_statements(before: ast.Module, after: ast.Module) -> list[ast.stmt]:
     """What the old module defines in another way than the new one: changed definitions and all that builds on them.
 
-    Classes stay the new module's, because there is one set of instances; their methods are pairs of their own.
+    Classes stay the new module's, because there is one set of instances; their methods are pairs of their own. Those
+    that the new module has no more are the old functions' alone.
     """
+    classes = {node.name for node in ast.walk(after) if isinstance(node, ast.ClassDef)}
     kept = Counter(ast.dump(statement) for statement in after.body)
     own: list[bool] = []
     names: set[str] = set()
@@ -85,7 +87,27 @@ def twin_statements(before: ast.Module, after: ast.Module) -> list[ast.stmt]:
             if not own[number] and _mentioned(statement) & names:
                 own[number] = grown = True
                 names |= _bound(statement)
-    return [s for s, changed in zip(before.body, own, strict=True) if changed and isinstance(s, _DEFINING)]
+    return [s for s, changed in zip(before.body, own, strict=True) if changed and _defines(s, classes)]
+
+
+def _defines(statement: ast.stmt, kept: Collection[str]) -> bool:
+    """Does it do nothing but define names, in whichever branch? `kept` are the classes that stay the new module's."""
+    match statement:
+        case ast.ClassDef(name=name):
+            return name not in kept
+        case ast.If(test=test) if "__name__" in _mentioned(test):
+            return False  # a script's main part
+        case ast.If() | ast.Try() | ast.TryStar() | ast.With():
+            return all(_defines(inner, kept) for inner in _inside(statement))
+    return isinstance(statement, (*_DEFINING, ast.Pass, ast.Raise))
+
+
+def _inside(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements of the blocks of a compound one."""
+    for name in ("body", "orelse", "finalbody"):
+        yield from getattr(statement, name, ())
+    for handler in getattr(statement, "handlers", ()):
+        yield from handler.body
 
 
 def keeps_classes(before: ast.Module, after: ast.Module, pairs: Collection[Pair]) -> bool:
@@ -150,10 +172,30 @@ def _yields(function: Function) -> bool:
     return False
 
 
+def bound_names(tree: ast.Module) -> set[str]:
+    """Whatever the statements of a module bind outside of its functions."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+            case ast.Import() | ast.ImportFrom():
+                found |= _bound(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
 def _bound(statement: ast.stmt) -> set[str]:
     match statement:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             return {name}
+        case ast.If() | ast.Try() | ast.TryStar() | ast.With():
+            return set().union(*map(_bound, _inside(statement)))
         case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
             return {(alias.asname or alias.name).partition(".")[0] for alias in aliases}
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
@@ -161,5 +203,5 @@ def _bound(statement: ast.stmt) -> set[str]:
     return set()
 
 
-def _mentioned(statement: ast.stmt) -> set[str]:
+def _mentioned(statement: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}

@@ -20,12 +20,16 @@ Given = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Run:
-    """The result and the arguments afterwards, the text it showed, the type of the exception it raised."""
+    """The result and the arguments afterwards, the text it showed, the type of the exception it raised.
+
+    `unbound` is the name that a NameError misses.
+    """
 
     output: list[Entry] = field(default_factory=list)
     arguments: list[Entry] = field(default_factory=list)
     lines: list[tuple[str, str]] = field(default_factory=list)
     error: str | None = None
+    unbound: str | None = None
 
 
 def run(
@@ -40,7 +44,8 @@ def run(
         except Exception as error:
             raised = error
     kind = None if raised is None else f"{type(raised).__module__}.{type(raised).__qualname__}"
-    return Run(snapshot(result), snapshot(given, "arguments"), seen.lines, kind), result, raised
+    unbound = raised.name if type(raised) is NameError else None
+    return Run(snapshot(result), snapshot(given, "arguments"), seen.lines, kind, unbound), result, raised
 
 
 def difference(

@@ -16,7 +16,7 @@ import jax
 from . import compare, sabotage, trips, wrap
 from .capture import Router
 from .duplicate import CannotCopy, duplicate
-from .pairs import Pair, changed_pairs, find, keeps_classes
+from .pairs import Pair, bound_names, changed_pairs, find, keeps_classes
 from .parity import slack
 from .probes import Probes
 from .regions import Generators, Given, Run, difference, run
@@ -155,6 +155,10 @@ class Shadow:
         kept = [find(texts.before, pair.qualname), *texts.new_statements()]
         return list(dict.fromkeys(k for tree in kept if tree is not None for k in trips.blocks(tree, below)))
 
+    def lost(self, pair: Pair, unbound: str | None) -> bool:
+        """Is that a name which the baseline's module binds? Then the baseline itself does not miss it."""
+        return unbound is not None and unbound in bound_names(self._texts[pair.path].before)
+
     @property
     def is_late(self) -> bool:
         return time.monotonic() > self._deadline
@@ -172,6 +176,9 @@ class _Execution:
         shadow, found = self._shadow, self._shadow.findings
         shadow.trips()
         old, _ = self._run_old(copies[0])
+        if shadow.lost(self._pair, old.unbound):
+            found.skipped[f"the baseline's {old.unbound} cannot be brought here"] += 1
+            return self._new(*given[0], **given[1])
         counted = shadow.trips()
         again, _ = self._run_old(copies[1])
         noise = difference(old, again, again, compare.MAX_FACTOR / 2)
