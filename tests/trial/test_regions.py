@@ -34,6 +34,11 @@ CHANGES = {
     "body": ("def f(x):\n    return x\n", "def f(x):\n    return x + 1\n", ["f"]),
     "layout and comments": ("def f(x):\n    return x\n", "# new\ndef f( x ):\n    return (x)\n", []),
     "parameters": ("def f(x):\n    return x\n", "def f(x, y):\n    return x\n", []),
+    "parameter that has a default": (
+        "def f(x, *, a):\n    return x\n", "def f(x, y=1, *, b=2, a):\n    return x\n", ["f"]),
+    "parameter in front": ("def f(x=1):\n    return x\n", "def f(y=1, x=1):\n    return x\n", []),
+    "parameter that may be among the others": (
+        "def f(x, **more):\n    return x\n", "def f(x, y=1, **more):\n    return x\n", []),
     "annotations of parameters": ("def f(x):\n    return x\n", "def f(x: int):\n    return x\n", ["f"]),
     "method": (
         "class C:\n    def f(self):\n        return 1\n", "class C:\n    def f(self):\n        return 2\n", ["C.f"]),
@@ -118,6 +123,18 @@ def test_old_versions_live_among_new_objects() -> None:
     assert twins.get(Pair("m.py", "C.f"), module)(c) == ("base", 3, 4)
     assert twins.get(Pair("m.py", "run"), module)(c) == ("base", 3, 9), "unchanged classes are the new module's"
     assert "C" not in vars(twins)["_spaces"]["m.py"]
+
+
+def test_old_versions_are_called_without_what_is_new() -> None:
+    before = "def f(x, *rest, a=1):\n    return x, rest, a\n\nclass C:\n    def g(self, x):\n        return x\n"
+    after = "def f(x, *rest, a=1, b=2):\n    return 0\n\nclass C:\n    def g(self, x, size=4):\n        return size\n"
+    texts = Texts("m.py", ast.parse(before), ast.parse(after))
+    module: dict[str, Any] = {"__name__": "m"}
+    exec(after, module)
+    twins = Twins({"m.py": texts}, Probes())
+    f, g = (twins.get(pair, module) for pair in changed_pairs(texts.before, texts.after, "m.py"))
+    assert f(1, 2, a=3, b=4) == (1, (2,), 3)
+    assert g(module["C"](), 5, 6) == g(module["C"](), 5, size=6) == 5
 
 
 def test_numbers_that_may_be_lengths_of_blocks() -> None:

@@ -83,6 +83,16 @@ WRONG = {
             "def scores(x, rep):\n    out", "def scores(x, rep):\n    return _scores(tuple(x.tolist()), rep)\n\n\n"
             "@functools.lru_cache\ndef _scores(x, rep):\n    x = jnp.array(x)\n    out"),
         Status.UNPROVEN, "keeps results in items._scores"),
+    "results kept in a default argument": (
+        WITHOUT, MAPPED.replace("def scores(x, rep):", "def scores(x, rep, _memo=[]):").replace(
+            "    return jnp.tanh", "    if _memo:\n        return _memo[0]\n    _memo.append(jnp.tanh").replace(
+            "* rep\n", "* rep)\n    return _memo[0]\n"),
+        Status.REJECTED, "values at output"),
+    "a number kept by a method": (
+        WITHOUT, MAPPED.replace(
+            "def scores", "class Scale:\n    @functools.cache\n    def of(self, n):\n        return 0.0 * n\n\n\n"
+            "_SCALE = Scale()\n\n\ndef scores").replace("* rep\n", "* rep + _SCALE.of(1)\n"),
+        Status.UNPROVEN, "keeps results in items.Scale.of"),
     "a function of a library replaced": (
         WITHOUT, MAPPED + "\n\n_tanh = jnp.tanh\njnp.tanh = lambda x: _tanh(x)\n", None, "replaces jax.numpy.tanh"),
     "worker processes": (
@@ -113,6 +123,45 @@ def test_what_two_calls_do_not_show(name: str, trials: Trials, monkeypatch: pyte
     verdict = trials.screen({"items.py": candidate}, setup=None)
     assert verdict is not None and verdict.status is status, verdict
     assert said in verdict.why
+
+
+TOTAL = """\
+import jax.numpy as jnp
+
+X = jnp.linspace(0.0, 1.0, 5)
+
+
+def total():
+    return jnp.stack([jnp.tanh(X + number) for number in range(4)])
+"""
+ONCE = """\
+def total({taken}):
+    if {kept} is None:
+        {kept} = jnp.tanh(X + jnp.arange(4.0)[:, None])
+    return {kept}
+"""
+KEPT = {
+    "items.total.<0>": ("_memo=[None]", "_memo[0]", ""),
+    "a place that outlives its calls": ("", "_place.__kept__", "def _place(): ...\n\n\n_place.__kept__ = None\n\n\n"),
+}
+
+
+@pytest.mark.parametrize("place", KEPT)
+def test_results_that_outlive_a_call(place: str, trials: Trials) -> None:
+    """Of a function that takes nothing, so that only other values of its globals tell."""
+    taken, kept, above = KEPT[place]
+    trials.write({"items.py": TOTAL, "bench.py": "from items import total\n\n\ndef run():\n    return total()\n"})
+    text = TOTAL[: TOTAL.index("def")] + above + ONCE.format(taken=taken, kept=kept)
+    verdict = trials.screen({"items.py": text}, setup=None)
+    assert verdict is not None and verdict.status is Status.UNPROVEN, verdict
+    assert f"keeps results in {place}," in verdict.why
+
+
+def test_globals_that_are_read_once_are_no_results(trials: Trials) -> None:
+    """A compiled function takes a global for a constant; new values of it ask for another compilation."""
+    trials.write({"items.py": TOTAL, "bench.py": "from items import total\n\n\ndef run():\n    return total()\n"})
+    text = TOTAL.replace("def total", "@jax.jit\ndef total").replace("import jax.numpy", "import jax\nimport jax.numpy")
+    assert trials.screen({"items.py": text}, setup=None) is None
 
 
 @pytest.mark.parametrize("bench", [WITH_REP, WITHOUT], ids=["with rep", "without"])
@@ -200,6 +249,15 @@ def test_globals_that_keep_results_or_cannot_be_looked_into(monkeypatch: pytest.
     assert module_state.cached({__name__: module}) == frozenset()
     table(3)
     assert module_state.cached({__name__: module}) == {f"{__name__}.table"}
+
+
+def test_compiled_code_in_a_global_is_no_result() -> None:
+    module, key = types.ModuleType("m"), (len, 3)
+    vars(module).update(compiled={}, made={}, results={})
+    before = module_state.state({"m": module})
+    lowered = jax.jit(lambda x: x + 1).lower(1.0)
+    vars(module).update(compiled={key: lowered.compile()}, made={key: lowered}, results={key: 1.0})
+    assert set(module_state.changed(before, {"m": module})) == {"m.results"}
 
 
 def test_patches_of_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from . import compare, precision, targets, text
 from .channel import Channel
 from .hosts import Arm, Host
 from .memory import is_memory
+from .outlived import outlives
 from .parity import Judged, Reference, new_warning, slack
 from .program import REFUSED, Observation, WorkloadError, describe
 from .scripts import compare_scaled
@@ -150,7 +151,6 @@ def _check(host: Host, channel: Channel, reference: Reference, chosen: int, dead
     if raised:
         channel.put("parity", {"failure": {"test": "exception", **raised}})
         return
-    channel.put("kept", _kept(reference, observed))
     parity, allowed = _end_to_end(host, channel, reference, observed, chosen)
     mentioned = host.bench.mentioned(chosen)
     parity["not_compared"] += [name for name in seen.opaque if name.rpartition(".")[2] in mentioned]
@@ -162,6 +162,12 @@ def _check(host: Host, channel: Channel, reference: Reference, chosen: int, dead
         channel.stage("both arms: a script with other values")
         parity |= compare_scaled(host, reference, chosen, allowed)
     channel.put("parity", parity)
+    kept = _kept(reference, observed)
+    if parity["failure"] is None and not kept and reference.reps == _REPS:
+        channel.stage("both arms: new values after a call")
+        if outlives(host, reference, chosen, _DRAWN_SHARE * (deadline - time.monotonic())):
+            kept = ["a place that outlives its calls"]
+    channel.put("kept", kept)
     if parity["failure"] is None and ran:
         _sabotage(host, channel, reference, chosen, allowed)
 
@@ -280,6 +286,9 @@ def _sabotage(host: Host, channel: Channel, reference: Reference, chosen: int, a
                 break
             continue
         failure = reference.judge(0, observed, allowed).failure
+        if failure is None and arm.takes_rep:  # nothing is left of a result that is multiplied by rep 0
+            last = arm.observe(reference.reps[-1])
+            failure = None if last.error else reference.judge(len(reference.reps) - 1, last, allowed).failure
         results[name] = "seen" if failure else "unseen"
         if failure:
             break

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
 import math
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
 from . import compare
-from .parts import CODE
-from .snapshot import Entry, is_function, outline, snapshot
+from .parts import CODE, KEY, LIBRARIES
+from .snapshot import Entry, is_filled, is_function, outline, snapshot
 
 _LARGE = 1 << 26  # bytes of an array beyond which its contents are not read
 _CACHED = type(functools.lru_cache(len))
+_CONTAINERS = (dict, list, set, collections.deque)
+_RESULTS = {"python float", "python complex"}
 _NOT_DATA = {"callable", "code", "opaque", "tracer", "cycle", "shared"}
 
 State = Mapping[str, int]
@@ -34,10 +37,24 @@ def changed(before: State, modules: Mapping[str, types.ModuleType]) -> dict[str,
     for name, value in _data(modules):
         if name in before and before[name] != _hash(value):
             entries = snapshot(value, name)
-            held = [entry.kind for entry in entries if entry.kind != "container"]
-            if not held or not _NOT_DATA.issuperset(held):
+            held = [entry for entry in entries if entry.kind != "container"]
+            if not held or any(map(_is_data, held)):
                 found[name] = entries
     return found
+
+
+def _is_data(entry: Entry) -> bool:
+    """Not code, not what jax has compiled, and not the key under which something is found."""
+    compiled = entry.kind == "python" and entry.type.partition(".")[0] in LIBRARIES
+    return entry.kind not in _NOT_DATA and not compiled and f".{KEY}" not in entry.path
+
+
+def replace(modules: Mapping[str, types.ModuleType], names: Collection[str], by: Callable[[Any], Any]) -> None:
+    """Put `by` of what they hold into the globals of these names."""
+    for module_name, module in modules.items():
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if f"{module_name}.{name}" in names and not isinstance(value, CODE) and not is_function(value):
+                setattr(module, name, by(value))
 
 
 def opaque(modules: Mapping[str, types.ModuleType]) -> list[str]:
@@ -46,14 +63,22 @@ def opaque(modules: Mapping[str, types.ModuleType]) -> list[str]:
 
 
 def cached(modules: Mapping[str, types.ModuleType]) -> frozenset[str]:
-    """The functions whose `functools` cache holds data by now. Caches of functions and classes are none of results."""
+    """The functions and methods whose `functools` cache holds data by now.
+
+    Caches of functions and classes are none of results, and whole numbers may be sizes.
+    """
     found: list[str] = []
     for module_name, module in modules.items():
         for name, value in list(getattr(module, "__dict__", {}).items()):
-            if isinstance(value, _CACHED) and getattr(value, "__module__", "") == module_name:
-                held = [entry for item in _cache(value) for entry in outline(item)]
-                if any(kind.split()[0] in {"jax", "numpy"} for _, kind, _ in held):
-                    found.append(f"{module_name}.{name}")
+            place = f"{module_name}.{name}"
+            own = isinstance(value, type) and value.__module__ == module_name
+            inner = {f"{place}.{n}": held for n, held in vars(value).items()} if own else {}
+            for where, held_there in {place: value, **inner}.items():
+                function = getattr(held_there, "__func__", held_there)
+                if isinstance(function, _CACHED) and getattr(function, "__module__", "") == module_name:
+                    held = [entry for item in _cache(function) for entry in outline(item)]
+                    if any(kind.split()[0] in {"jax", "numpy"} or kind in _RESULTS for _, kind, _ in held):
+                        found.append(where)
     return frozenset(found)
 
 
@@ -88,7 +113,7 @@ def _data(modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[str, Any]]:
     for module_name, module in modules.items():
         for name, value in list(getattr(module, "__dict__", {}).items()):
             place = f"{module_name}.{name}"
-            if name.startswith("__"):
+            if _is_dunder(name):
                 continue
             if not isinstance(value, CODE) and not is_function(value):
                 yield place, value
@@ -97,11 +122,34 @@ def _data(modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[str, Any]]:
 
 
 def _carried(value: type | types.FunctionType) -> list[tuple[str, Any]]:
-    """Attributes that hold data; descriptors and methods are code."""
+    """Attributes that hold data, and what a call finds in default arguments and in outer variables."""
+    if isinstance(value, types.FunctionType):
+        return [*_attributes(value), *_bound(value)]
+    methods = [(name, getattr(held, "__func__", held)) for name, held in list(vars(value).items())]
+    inner = [(f"{name}.{path}", held) for name, method in methods if isinstance(method, types.FunctionType)
+             for path, held in _bound(method)]  # fmt: skip
+    return [*_attributes(value), *inner]
+
+
+def _attributes(value: type | types.FunctionType) -> list[tuple[str, Any]]:
+    """Descriptors and methods are code."""
     return [
         (name, held) for name, held in list(vars(value).items())
-        if not (name.startswith("_") or callable(held) or hasattr(type(held), "__get__") or hasattr(held, "__get__"))
+        if not (_is_dunder(name) or callable(held) or hasattr(type(held), "__get__") or hasattr(held, "__get__"))
     ]  # fmt: skip
+
+
+def _bound(function: types.FunctionType) -> list[tuple[str, Any]]:
+    """Containers that outlive a call."""
+    found = [*enumerate(function.__defaults__ or ()), *sorted((function.__kwdefaults__ or {}).items())]
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    found += [(name, cell.cell_contents) for name, cell in cells if is_filled(cell)]
+    kept = [(f"<{name}>", held) for name, held in found if isinstance(held, _CONTAINERS)]
+    return [(name, held) for name, held in kept if "__builtins__" not in held]  # globals are told by themselves
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
 def _hash(value: Any) -> int:

@@ -1,4 +1,4 @@
-"""Functions that both versions of a file have, with the same parameters and another body: the regions of a change."""
+"""Functions that both versions of a file have, with another body: the regions of a change."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ _DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign, ast.AnnAssign, a
 
 @dataclass(frozen=True)
 class Pair:
-    """A function or method of the file at `path`, by its qualified name."""
+    """A function or method of the file at `path`, by its qualified name.
+
+    `added` are parameters, with defaults, that only the new version has.
+    """
 
     path: str
     qualname: str
+    added: tuple[str, ...] = ()
 
     @property
     def mark(self) -> str:
@@ -35,14 +39,17 @@ class Pair:
 
 
 def changed_pairs(before: ast.Module, after: ast.Module, path: str) -> tuple[Pair, ...]:
-    """The pairs of a changed file. Generators and coroutines are left out: their bodies run when others read them."""
+    """The pairs of a changed file: functions that take the same, or more that has defaults.
+
+    Generators and coroutines are left out: their bodies run when others read them.
+    """
     old, new = dict(_functions(before)), dict(_functions(after))
     return tuple(
-        Pair(path, name)
+        Pair(path, name, _added(function, new[name]) or ())
         for name, function in old.items()
         if name in new
         and ast.dump(function) != ast.dump(new[name])
-        and _parameters(function) == _parameters(new[name])
+        and _added(function, new[name]) is not None
         and binders(function) == binders(new[name])
         and not any(_yields(one) for one in (function, new[name]))
         and name.rpartition(".")[2] not in _BUILDERS
@@ -155,10 +162,23 @@ def _functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
     return ((name, function) for name, function in found if count[name] == 1)
 
 
-def _parameters(function: Function) -> tuple[tuple[str, ...], ...]:
-    a = function.args
-    extra = tuple(one.arg for one in (a.vararg, a.kwarg) if one is not None)
-    return *(tuple(one.arg for one in group) for group in (a.posonlyargs, a.args, a.kwonlyargs)), extra
+def _added(old: Function, new: Function) -> tuple[str, ...] | None:
+    """The parameters that only the new version has; None where calls of the old one mean something else there."""
+    a, b = old.args, new.args
+    first, second = ([one.arg for one in (*x.posonlyargs, *x.args)] for x in (a, b))
+    more = second[len(first) :]
+    defaults = {one.arg: default for one, default in zip(b.kwonlyargs, b.kw_defaults, strict=True)}
+    named = [one.arg for one in a.kwonlyargs]
+    free = [name for name in defaults if name not in named]
+    same = (
+        first == second[: len(first)]
+        and len(a.posonlyargs) == min(len(b.posonlyargs), len(first))
+        and set(named) <= set(defaults)
+        and [x and x.arg for x in (a.vararg, a.kwarg)] == [x and x.arg for x in (b.vararg, b.kwarg)]
+    )
+    clear = len(more) <= len(b.defaults) and all(defaults[name] is not None for name in free)
+    taken = (a.vararg is not None and more) or (a.kwarg is not None and (more or free))
+    return (*more, *free) if same and clear and not taken else None
 
 
 def _yields(function: Function) -> bool:

@@ -26,7 +26,8 @@ CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, t
 _SCALARS = (int, float, complex, str, bytes)
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+|\bid=\d+")
-_LIBRARIES = {"jax", "jaxlib"}
+LIBRARIES = {"jax", "jaxlib"}
+KEY = "<key>"  # how the key of an entry is reached that no text names
 _OPEN = (tuple, list, Mapping, functools.partial, BaseException)
 
 
@@ -97,7 +98,7 @@ def leaf(value: Any) -> str | None:
         return "lock"
     if kind is object:
         return "object"
-    if kind.__module__.partition(".")[0] in _LIBRARIES and not isinstance(value, _OPEN) and _registered(value) is None:
+    if kind.__module__.partition(".")[0] in LIBRARIES and not isinstance(value, _OPEN) and _registered(value) is None:
         return _ADDRESS.sub("", repr(value))  # executables, shardings, devices, tree definitions: none of them changes
     return None
 
@@ -116,7 +117,7 @@ def _items(value: Any) -> list[tuple[str, Any]] | None:
         if all(map(is_plain, keys.values())):
             return [(f"[{keys[key]}]", value[key]) for key in sorted(keys, key=keys.__getitem__)]
         pairs = list(value.items())
-        return [(f"[{i}].{'key' if n == 0 else 'value'}", pair[n]) for i, pair in enumerate(pairs) for n in (0, 1)]
+        return [(f"[{i}].{'value' if n else KEY}", pair[n]) for i, pair in enumerate(pairs) for n in (0, 1)]
     if isinstance(value, KeysView | ValuesView | ItemsView):
         return [(f"[{i}]", item) for i, item in enumerate(value)]
     if isinstance(value, array.array):

@@ -6,14 +6,14 @@ import inspect
 import random
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import numpy as np
 
-from . import files, guard, module_state, replay, state, targets, tests
+from . import files, guard, module_state, replay, sabotage, state, targets, tests
 from .capture import Router, shown
 from .snapshot import Entry, arrays, snapshot
 from .world import World
@@ -132,6 +132,17 @@ class Program:
             earlier=earlier, globals=changed, known=frozenset(known), files=written, seconds=seconds, rep=rep,
             cached=module_state.cached(self.world.modules), process=process,
         )  # fmt: skip
+
+    def observe_moved(self, rep: int, names: Collection[str]) -> Observation:
+        """A call with other values in its arguments and in the globals of these names, and nothing compiled yet."""
+        try:
+            given = sabotage.moved(self.arguments(rep))
+            with self.world:
+                module_state.replace(self.world.modules, names, sabotage.moved)
+        except (Exception, SystemExit) as error:
+            return Observation(error=describe(error))
+        jax.clear_caches()  # type: ignore[no-untyped-call]
+        return self.observe(rep, given)
 
     def _earlier(self, output: Any, noted: list[Entry]) -> list[Entry]:
         """The last output as it looks now, where that is not as it was."""

@@ -33,6 +33,12 @@ def scaled(value: Any) -> Any:
     return _mapped(leaf, value)
 
 
+def moved(value: Any) -> Any:
+    """As `scaled`, but only what is an array: a number may be a tolerance."""
+    arrays = jax.Array | np.ndarray
+    return _mapped(lambda x: scaled(x) if isinstance(x, arrays) else x, value)
+
+
 def rolled(value: Any) -> Any:
     """Leaves with a leading axis, moved along it by one."""
 

@@ -133,6 +133,10 @@ class Served:
     def observe(self, rep: int) -> Observation:
         return self._program.observe(rep)
 
+    def observe_moved(self, rep: int, names: Sequence[str]) -> Observation:
+        """A call with other values in its arguments and in the globals of these names."""
+        return self._program.observe_moved(rep, names)
+
     def first_call(self) -> tuple[Observation, dict[str, Any]]:
         """The first call, and what it took as a cold one."""
         try:

@@ -212,7 +212,7 @@ def _closure(value: Any) -> list[tuple[str, Any]] | None:
     if not isinstance(function, types.FunctionType):
         return None
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    found = [(f".<{name}>", cell.cell_contents) for name, cell in cells if _is_filled(cell)]
+    found = [(f".<{name}>", cell.cell_contents) for name, cell in cells if is_filled(cell)]
     found += [(f".default{i}", item) for i, item in enumerate(function.__defaults__ or ())]
     found += [(f".default_{name}", item) for name, item in sorted((function.__kwdefaults__ or {}).items())]
     if found or function.__name__ == "<lambda>" or "<locals>" in function.__qualname__:
@@ -220,7 +220,8 @@ def _closure(value: Any) -> list[tuple[str, Any]] | None:
     return found or None
 
 
-def _is_filled(cell: types.CellType) -> bool:
+def is_filled(cell: types.CellType) -> bool:
+    """Has the variable a value?"""
     try:
         cell.cell_contents  # noqa: B018
     except ValueError:

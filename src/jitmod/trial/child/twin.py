@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import sabotage
 from .pairs import Pair, binders, find, twin_statements
 from .probes import Probes
+from .wrap import unseen
 
 _MAKE = "__jitmod_make__"
 
@@ -53,8 +55,15 @@ class Twins:
         """The old version of `pair`, for the new version's module globals."""
         if pair.mark not in self._made:
             space = self._space(pair.path, module)
-            self._made[pair.mark] = self._method(pair, space, module) if pair.owner else space[pair.name]
+            made = self._method(pair, space, module) if pair.owner else space[pair.name]
+            self._made[pair.mark] = _without(made, self._taken(pair), pair.added) if pair.added else made
         return self._made[pair.mark]
+
+    def _taken(self, pair: Pair) -> int | None:
+        """How many arguments the old version takes by position; None where it takes any number."""
+        function = find(self._texts[pair.path].before, pair.qualname)
+        assert function is not None
+        return None if function.args.vararg else len(function.args.posonlyargs) + len(function.args.args)
 
     def _space(self, path: str, module: Mapping[str, Any]) -> _Namespace:
         if path not in self._spaces:
@@ -86,6 +95,16 @@ class Twins:
         if self._spoil is not None:
             sabotage.spoil_whole(tree)
         exec(compile(ast.fix_missing_locations(tree), f"<the baseline's {path}>", "exec"), space)
+
+
+def _without(function: Callable[..., Any], count: int | None, added: Collection[str]) -> Callable[..., Any]:
+    """`function`, called with what it knows of a new version's arguments."""
+
+    @functools.wraps(function)
+    def old(*args: Any, **kwargs: Any) -> Any:
+        return function(*args[:count], **{name: value for name, value in kwargs.items() if name not in added})
+
+    return unseen(old)
 
 
 def _copy(node: Any) -> Any:
