@@ -158,6 +158,84 @@ REFUSED = {
         """,
         "late-binding",
     ),
+    "the bound of the range draws from a generator": (
+        """
+        def f(u: jax.Array, rng):
+            for i in range(rng.integers(9, 90)):
+                u = advance(u)
+            return u, i
+        """,
+        "unknown-iterable",
+    ),
+    "a step binds the bound anew, and work is left": (
+        """
+        @jax.jit
+        def grow(u: jax.Array, k):
+            return u * 0.9, k + jnp.sum(u)
+
+        def f(u: jax.Array, k: int):
+            seen = 0
+            for _ in range(k):
+                u, k = grow(u, k)
+                seen += 1
+            return u, k, seen
+        """,
+        "carried-state",
+    ),
+    "a step binds what is iterated over anew, and the last item is read": (
+        """
+        @jax.jit
+        def both(xs: jax.Array, x: jax.Array) -> jax.Array:
+            return xs * 0.9 + x
+
+        def f(xs: jax.Array):
+            for x in xs:
+                xs = both(xs, x)
+            return xs, x
+        """,
+        "live-out-unbound",
+    ),
+    "an inner function moves the bound of a while": (
+        """
+        def f(u: jax.Array, n: int):
+            def more():
+                nonlocal n
+                n += 1
+            i = 0
+            while i < n:
+                u = advance(u)
+                if i % 10 == 0 and i < 50:
+                    more()
+                    print(i, float(u[0]))
+                i += 1
+            return u, i
+        """,
+        "carried-state",
+    ),
+    "an inner function binds what blocks are cut from": (
+        """
+        def f(u: jax.Array, xs: jax.Array):
+            def clear():
+                nonlocal xs
+                xs = xs * 0
+            for i, x in enumerate(xs):
+                u = advance(u) + x
+                if i % 10 == 9:
+                    clear()
+                    print(i, float(u[0]))
+            return u
+        """,
+        "carried-state",
+    ),
+    "two ranges count the steps": (
+        """
+        def f(u: jax.Array, n: int):
+            for i, t in enumerate(range(n)):
+                u = advance(u)
+            return u
+        """,
+        "unknown-iterable",
+    ),
     "a state begins as None": (
         """
         @jax.jit

@@ -184,13 +184,14 @@ PROGRAMS = {
             return u, done, points
 
         def g(u: jax.Array, n: int):
-            for _ in range(n):
+            i, c = -1, 0
+            for i in range(n):
                 u = advance(u)
-                n = n + 1
-            return u, n
+                c += 1
+            return u, c, i
 
         def workload(rep):
-            return f(U + rep, 20), f(U, 0), g(U, 12)
+            return f(U + rep, 20), f(U, 0), g(U, 12), g(U, 0)
         """,
     "gradients of which one element is read": """
         def f(p: jax.Array, n: int):

@@ -20,6 +20,7 @@ from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts, is_heavy, jitted_target
 from jitmod.analysis.legality import (
     LiveOuts,
+    check_bounds,
     check_clock,
     check_compiled,
     check_context,
@@ -131,6 +132,7 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
     chains = _take_sides(graph, loop, infer)
     drop_spent(body, live)
     check_header(loop, body, found, effects)
+    check_bounds(loop, effects.inference)
     mapped = body.device_nodes()
     used = used_streams(mapped, body, found)
     for stream in used:

@@ -13,7 +13,7 @@ from jitmod.analysis.heap import Read, Touch, path_of, touches
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.liveness import live_after
-from jitmod.analysis.loops import COLLECTING, Loop, Stream, Unplannable, header
+from jitmod.analysis.loops import COLLECTING, Loop, Stream, Unplannable, header, is_range
 from jitmod.analysis.managers import may_swallow
 from jitmod.analysis.reads import may_be_alias
 from jitmod.analysis.ssa import Body, Node, Value
@@ -64,12 +64,12 @@ def check_names(loop: Loop, body: Body, infer: Inference) -> None:
                 raise Unplannable("local-callable", name, message)
             if hows & {"def", "class", "import"} and len(scope.bindings[name.id]) > 1 and hows != {"import"}:
                 raise Unplannable("rebound-global", name, f"`{name.id}` is bound more than once")
-            if _is_rebound_elsewhere(scope, name.id) and (hows & {"def", "class", "import"} or body.host_nodes()):
+            if is_rebound_elsewhere(scope, name.id) and (hows & {"def", "class", "import"} or body.host_nodes()):
                 message = f"`{name.id}` is rebound by a `global` or `nonlocal` statement"
                 raise Unplannable("rebound-global", name, message)
 
 
-def _is_rebound_elsewhere(scope: Scope, name: str) -> bool:
+def is_rebound_elsewhere(scope: Scope, name: str) -> bool:
     return any(name in other.rebinds for other in scope.module.scopes.values())
 
 
@@ -91,6 +91,28 @@ def check_header(loop: Loop, body: Body, found: tuple[Stream, ...], effects: Eff
             for touch in touches(node.root, loop.module, effects, apart) if node.root is not None else ():
                 if touch.hits(read) and not (alone and touch.how == "append" and not node.guards):
                     raise clash_refusal(read, touch)
+
+
+_PURE = frozenset({"len", "int", "min", "max", "abs", "round"})
+
+
+def check_bounds(loop: Loop, infer: Inference) -> None:
+    """The bounds of a range are written more than once, and that of a `while` is read once: nothing may tell that."""
+    if loop.counter is not None:
+        stop = loop.counter.stop
+        scope = infer.scope_binding(stop.id, stop, loop.module) if isinstance(stop, ast.Name) else None
+        if scope is not None and isinstance(stop, ast.Name) and is_rebound_elsewhere(scope, stop.id):
+            raise Unplannable("carried-state", loop.node, f"`{stop.id}` may be bound anew while the loop runs")
+    iterable = header(loop)[1]
+    if not is_range(iterable):
+        return
+    for node in walk(iterable):
+        simple = not isinstance(node, ast.Call | ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom)
+        called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+        getter = isinstance(node, ast.Attribute) and infer.classes.is_property(node, loop.module)
+        if node is not iterable and (getter or not (simple or called in _PURE)):
+            message = f"`{ast.unparse(node)}` may have an effect or change; give the bound a name before the loop"
+            raise Unplannable("unknown-iterable", loop.node, message)
 
 
 def clash_refusal(read: Read, touch: Touch) -> Unplannable:

@@ -7,7 +7,7 @@ import ast
 from jitmod.analysis.appends import Append
 from jitmod.analysis.batching import Emit
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.legality import check_results
+from jitmod.analysis.legality import check_results, is_rebound_elsewhere
 from jitmod.analysis.loops import Loop, Stream, Unplannable, header
 from jitmod.analysis.scannable import written_before
 from jitmod.analysis.ssa import Value
@@ -55,6 +55,7 @@ def check_sources(used: tuple[Stream, ...], loop: Loop) -> None:
     stored = {n.id for n in walk(loop.node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     for source in (s.source for s in used if s.source is not None):
         local = isinstance(source, ast.Name) and scope.is_function and scope.find(source.id) is scope
+        local = local and isinstance(source, ast.Name) and not is_rebound_elsewhere(scope, source.id)
         if not local or {n.id for n in walk(source) if isinstance(n, ast.Name)} & stored:
             what = f"`{ast.unparse(source)}` is cut into blocks, and may be bound anew between two of them"
             raise Unplannable("carried-state", loop.node, f"{what}; give it a name before the loop")

@@ -20,6 +20,7 @@ from jitmod.analysis.fold import fold
 from jitmod.analysis.graph import Graph
 from jitmod.analysis.legality import (
     LiveOuts,
+    check_bounds,
     check_clock,
     check_context,
     check_header,
@@ -100,6 +101,7 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
     if not carry:
         raise Unplannable("host-effect", loop.node, "what one step hands to the next is made on the host")
     check_header(loop, body, found, effects)
+    check_bounds(loop, effects.inference)
     check_ends(found, used_streams(graph.body.device_nodes(), body, found), loop)
     if any(s.tracked for s in found):
         raise Unplannable("host-effect", loop.node, "the progress bar would stand still while a scan runs")

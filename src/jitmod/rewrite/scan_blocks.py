@@ -31,10 +31,7 @@ class BlockEdits(ScanEdits):
 
     def _is_kept(self, count: str) -> bool:
         """Whether the number of steps is written in a way that means the same in every block."""
-        scope, loop = self.module.scope_of(self.plan.loop.node), self.plan.loop
-        stored = {n.id for n in walk(loop.node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-        local = count.isidentifier() and count not in stored and scope.is_function and scope.find(count) is scope
-        return local or count.isdecimal()
+        return count.isdecimal() or (count.isidentifier() and self.is_fixed(count) and count not in self.stored)
 
     @property
     def _counter(self) -> str | None:

@@ -9,6 +9,7 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from jitmod.analysis.legality import is_rebound_elsewhere
 from jitmod.analysis.loops import Unplannable, header, is_path, trip_of
 from jitmod.analysis.scannable import written_before
 from jitmod.analysis.scanning import ScanPlan
@@ -174,8 +175,10 @@ class ScanEdits(LoopEdits):
                 continue
             iterable = header(loop)[1]
             if stream.source is not None and isinstance(stream.kind, Array):
+                self._check_last(stream.source)
                 lines.append(f"{stream.name} = {self.document.text(stream.source)}[-1]")
             elif stream.source is None and len(self.plan.streams) == 1:
+                self._check_last(iterable)
                 match iterable:
                     case ast.Call(args=[ast.Constant(value=int(stop))]):
                         lines.append(f"{stream.name} = {stop - 1}")
@@ -188,6 +191,24 @@ class ScanEdits(LoopEdits):
                 raise Unplannable("live-out-unbound", loop.node, message)
         return lines
 
+    def _check_last(self, source: ast.expr) -> None:
+        """Raise `Unplannable` where what the loop ran over is another thing when it is over."""
+        changed = {n.id for n in walk(source) if isinstance(n, ast.Name)} & self.stored
+        if changed:
+            message = f"`{min(changed)}` is bound anew by the loop, whose last item is read after it"
+            raise Unplannable("live-out-unbound", self.plan.loop.node, message)
+
+    @cached_property
+    def stored(self) -> set[str]:
+        """The names that the loop binds anew, whatever it does now."""
+        loop = self.plan.loop.node
+        return {n.id for n in walk(loop) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether a name is local to the function, and no inner function binds it."""
+        scope = self.module.scope_of(self.plan.loop.node)
+        return scope.is_function and scope.find(name) is scope and not is_rebound_elsewhere(scope, name)
+
     def _binds(self, name: str) -> bool:
         """Whether the loop over results binds a name of the header."""
         return bool(self.plan.feeds) or (bool(self.plan.steady) and name in self._needed())
@@ -199,10 +220,20 @@ class ScanEdits(LoopEdits):
         read = {v.name for n in self.plan.body.host_nodes() for v in n.reads() if v.origin == "item"}
         return read | self.plan.live_outs.targets
 
+    def _check_header(self) -> None:
+        """Raise `Unplannable` where the call binds a name anew by which the loop that stays says how long it is."""
+        bound = {*self.plan.handed, *(v.name for v in self.plan.lasts), *self.names.values()}
+        iterable = header(self.plan.loop)[1]
+        changed = {n.id for n in walk(iterable) if isinstance(n, ast.Name)} & bound
+        if changed:
+            message = f"`{min(changed)}` says how often the loop runs, and a step binds it anew"
+            raise Unplannable("carried-state", self.plan.loop.node, message)
+
     def _host_loop(self, start: str) -> list[str]:
         """The loop that stays, over what the steps have handed out; nothing where no work is left."""
         if not self.plan.steady:
             return []
+        self._check_header()
         if self.plan.block.kind == "whole" and (sums := self._sums()) is not None:
             return sums
         read = [e for e in self.plan.emits if self._is_read(e.value)]
@@ -238,6 +269,8 @@ class ScanEdits(LoopEdits):
 
     def _sums(self) -> list[str] | None:
         """What counters of the loop come to, where all work that is left is to count: `n += 1` for every step."""
+        if self.plan.live_outs.targets:
+            return None
         count = steps_text(self.plan, self.document.text, self.function.effects.inference)
         commented = {line for line, _ in document_comments(self.document)}
         lines = []
@@ -256,7 +289,8 @@ class ScanEdits(LoopEdits):
             alone = sum(name in other.makes for other in self.plan.body.nodes) == 1 and not node.guards
             named = {n.id for n in walk(ast.parse(count, mode="eval")) if isinstance(n, ast.Name)}
             read = sum(v.name == name for other in self.plan.body.nodes for v in other.reads())
-            if begun != Number("int") or not alone or read > 1 or name in named or node.statement.lineno in commented:
+            plain = begun == Number("int") and alone and read <= 1 and node.statement.lineno not in commented
+            if not plain or named & self.stored:
                 return None
             lines.append(f"{name} += {count if by == 1 else f'{by} * {count}'}")
         return lines
@@ -352,7 +386,10 @@ class ScanEdits(LoopEdits):
     def _still_holds(self, condition: str) -> bool:
         """Whether a condition means the same behind the loop as before it."""
         scope, last = self.module.scope_of(self.plan.loop.node), self.plan.loop.node.end_lineno or 0
-        names = {n.id for n in walk(ast.parse(condition, mode="eval")) if isinstance(n, ast.Name)}
+        parsed = list(walk(ast.parse(condition, mode="eval")))
+        names = {n.id for n in parsed if isinstance(n, ast.Name)}
         stores = [n for n in walk(scope.node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
         rebound = {n.id for n in stores if n.lineno > last} | {s.name for s in self.plan.streams}
-        return not names & rebound and self.plan.loop.counter is None
+        plain = not any(isinstance(n, ast.Attribute | ast.Call) for n in parsed)
+        fixed = all(self.is_fixed(name) for name in names) and not names & rebound
+        return plain and fixed and self.plan.loop.counter is None

@@ -363,7 +363,9 @@ def steps_text(plan: ScanPlan, text_of: Callable[[ast.expr], str], infer: Infere
             return text_of(stop)
         case ast.Call(func=ast.Name(id="range")):
             return f"len({text_of(iterable)})"
-    source = next(s.source for s in plan.streams if s.source is not None)
+    source = next((s.source for s in plan.streams if s.source is not None), None)
+    if source is None:
+        raise Unplannable("unknown-iterable", plan.loop.node, f"the steps of `{text_of(iterable)}` cannot be counted")
     return f"len({text_of(source)})"
 
 
