@@ -69,7 +69,9 @@ def test_progress_bars_do_not_count(install: Callable[[], Routers], tree: Tree) 
             print(f"\r{step}/3", end="", file=sys.stderr)
         print(file=sys.stderr)
         print("done\r\n", end="")
-    assert seen.lines == [("stdout", "done")]
+        print("\r2/3", end="")
+        print(" loss 0.5")
+    assert seen.lines == [("stdout", "done"), ("stdout", " loss 0.5")]
 
 
 def test_warnings_of_libraries_are_a_set(install: Callable[[], Routers], tree: Tree) -> None:

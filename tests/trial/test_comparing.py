@@ -205,6 +205,9 @@ UNEQUAL = {
     "closure of a compiled function": (jax.jit(adding(1)), jax.jit(adding(2)), "values"),
     "object of a bound method": (Slotted(1).get, Slotted(2).get, "values"),
     "member of an enumeration": (Colour.RED, Colour.BLUE, "values"),
+    "value of a member": (Colour.RED, enum.Enum("Colour", {"RED": 9}, module=__name__).RED, "values"),
+    "what a dict makes of a missing key": (
+        collections.defaultdict(list, a=1), collections.defaultdict(int, a=1), "values"),
     "string of its own class": (Name("a"), Name("b"), "values"),
     "generators at other places": (started(0), started(1), "structure"),
     "where a cycle leads": (knot(0), knot(1), "values"),
@@ -262,14 +265,19 @@ def test_cycles_and_opaque_objects_end() -> None:
     loop: list[Any] = []
     loop.append(loop)
     assert [entry.kind for entry in snapshot(loop)] == ["container", "cycle"]
-    code = adding(1).__code__
-    assert compare(snapshot(code), snapshot(code)).opaque == ("output",)
+    closed = np.nditer(np.zeros(1))
+    assert compare(snapshot(closed), snapshot(closed)).opaque == ("output",)
 
 
 def test_other_code_of_a_returned_function_cannot_be_compared() -> None:
     one, two = (lambda x: x * 2.0), (lambda x: x * 3.0)
     assert compare(snapshot(one), snapshot(two)).opaque == ("output.code",)
     assert compare(snapshot(one), snapshot(one)).opaque == ()
+    first, second = ((2 * x for x in [1]), (3 * x for x in [1]))
+    assert compare(snapshot(first), snapshot(second)).opaque == ("output.code",)
+    twice, thrice = (jax.jit(f).lower(1.0).compile() for f in (one, two))
+    assert compare(snapshot(twice), snapshot(thrice)).opaque == ("output",)
+    assert compare(snapshot(twice), snapshot(twice)).opaque == ()
 
 
 def test_weak_types_are_reported() -> None:
@@ -296,6 +304,8 @@ OTHER_TEXT = {
     "coarse number": ("loss 0.5", "loss 0.6"),
     "integer": ("step 10", "step 11"),
     "hash": ("params 0xdeadbeef", "params 0x12345678"),
+    "padded number": ("run 007", "run 7"),
+    "version": ("release v1.10", "release v1.1"),
     "word": ("loss 0.5", "cost 0.5"),
     "missing token": ("loss 0.5 0.7", "loss 0.5"),
     "simulated time": ("t = 5.0 s", "t = 4.99 s"),

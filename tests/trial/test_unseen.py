@@ -251,6 +251,14 @@ def test_globals_that_keep_results_or_cannot_be_looked_into(monkeypatch: pytest.
     assert module_state.cached({__name__: module}) == {f"{__name__}.table"}
 
 
+def test_what_calls_change_is_found_again() -> None:
+    module = types.ModuleType("a.b")
+    vars(module).update(state={"x": 1}, place=types.SimpleNamespace(x=2))
+    modules = {"a": types.ModuleType("a"), "a.b": module}
+    found = [module_state.held(modules, name) for name in ("a.b.state", "a.b.place.x", "a.b.gone", "c.x")]
+    assert found == [{"x": 1}, 2, None, None]
+
+
 def test_compiled_code_in_a_global_is_no_result() -> None:
     module, key = types.ModuleType("m"), (len, 3)
     vars(module).update(compiled={}, made={}, results={})

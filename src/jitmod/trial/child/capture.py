@@ -58,8 +58,11 @@ class Router:
     def write(self, text: str) -> int:
         if self.sink is None or getattr(_muted, "now", False):
             return self._real.write(text)
-        *lines, self._partial = (self._partial + text).replace("\r\n", "\n").split("\n")
-        self.sink += [(self._name, line) for line in lines]
+        *lines, rest = text.replace("\r\n", "\n").split("\n")
+        for line in lines:
+            self.sink.append((self._name, _continued(self._partial, line)))
+            self._partial = ""
+        self._partial = _continued(self._partial, rest)
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:
@@ -131,8 +134,7 @@ def shown(routers: tuple[Router, Router], tree: Tree) -> Iterator[Shown]:
                 router.end()
             _heard.remove(result)
     caught.clear()
-    # A progress bar redraws its line; how often it does depends on the time that passed.
-    result.lines[:] = [(channel, line) for channel, line in result.lines if "\r" not in line]
+    result.lines[:] = _without_bars(result.lines)
 
 
 @contextlib.contextmanager
@@ -149,4 +151,16 @@ def muted(routers: tuple[Router, Router]) -> Iterator[Shown]:
         for router, before in zip(routers, outer, strict=True):
             router.end()
             router.redirect(*before)
-        result.lines[:] = [(channel, line) for channel, line in result.lines if "\r" not in line]
+        result.lines[:] = _without_bars(result.lines)
+
+
+def _continued(line: str, text: str) -> str:
+    """A line so far, and more of it. Of a progress bar only that there was one is kept, and what is written behind it.
+
+    It redraws its line; how often it does depends on the time that passed.
+    """
+    return "\r" if "\r" in text else line + text
+
+
+def _without_bars(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(channel, line.removeprefix("\r")) for channel, line in lines if line.strip() or "\r" not in line]

@@ -49,6 +49,15 @@ def _is_data(entry: Entry) -> bool:
     return entry.kind not in _NOT_DATA and not compiled and f".{KEY}" not in entry.path
 
 
+def held(modules: Mapping[str, types.ModuleType], name: str) -> Any:
+    """What a global, or the attribute of one, holds now; None where it is gone."""
+    module = max((m for m in modules if name.startswith(f"{m}.")), key=len, default="")
+    found: Any = modules.get(module)
+    for part in name[len(module) + 1 :].split("."):
+        found = getattr(found, part, None)
+    return found
+
+
 def replace(modules: Mapping[str, types.ModuleType], names: Collection[str], by: Callable[[Any], Any]) -> None:
     """Put `by` of what they hold into the globals of these names."""
     for module_name, module in modules.items():
@@ -72,12 +81,12 @@ def cached(modules: Mapping[str, types.ModuleType]) -> frozenset[str]:
         for name, value in list(getattr(module, "__dict__", {}).items()):
             place = f"{module_name}.{name}"
             own = isinstance(value, type) and value.__module__ == module_name
-            inner = {f"{place}.{n}": held for n, held in vars(value).items()} if own else {}
-            for where, held_there in {place: value, **inner}.items():
-                function = getattr(held_there, "__func__", held_there)
+            inner = {f"{place}.{n}": one for n, one in vars(value).items()} if own else {}
+            for where, one in {place: value, **inner}.items():
+                function = getattr(one, "__func__", one)
                 if isinstance(function, _CACHED) and getattr(function, "__module__", "") == module_name:
-                    held = [entry for item in _cache(function) for entry in outline(item)]
-                    if any(kind.split()[0] in {"jax", "numpy"} or kind in _RESULTS for _, kind, _ in held):
+                    kinds = [kind for item in _cache(function) for _, kind, _ in outline(item)]
+                    if any(kind.split()[0] in {"jax", "numpy"} or kind in _RESULTS for kind in kinds):
                         found.append(where)
     return frozenset(found)
 

@@ -74,7 +74,7 @@ def parts(value: Any) -> Parts | None:
         return iter([(".referent", value())])
     if isinstance(value, types.GeneratorType):
         held = None if value.gi_frame is None else dict(value.gi_frame.f_locals)
-        return iter([(".code", value.gi_code.co_qualname), (".locals", held)])
+        return iter([(".name", value.gi_code.co_qualname), (".locals", held), (".code", value.gi_code)])
     if dataclasses.is_dataclass(value):
         names = [f.name for f in dataclasses.fields(value)]  # static fields as well
         held = {name: getattr(value, name) for name in names if hasattr(value, name)}
@@ -87,7 +87,8 @@ def leaf(value: Any) -> str | None:
     """Text that says all there is to say about a value of a kind that Python or jax fully describe; else None."""
     kind = type(value)
     if isinstance(value, enum.Enum):
-        return f"{kind.__qualname__}.{value.name or value.value!r}"
+        said = repr(value.value)
+        return f"{kind.__qualname__}.{value.name or ''}" + (f" = {said}" if is_plain(said) else "")
     if isinstance(value, np.dtype | range | slice | re.Pattern):
         return repr(value)
     if isinstance(value, bytearray | memoryview):
@@ -114,10 +115,11 @@ def _items(value: Any) -> list[tuple[str, Any]] | None:
         return found + ([(".maxlen", value.maxlen)] if isinstance(value, collections.deque) else [])
     if isinstance(value, Mapping):
         keys = {key: repr(key) for key in value}
+        missing = [(".default_factory", value.default_factory)] if isinstance(value, collections.defaultdict) else []
         if all(map(is_plain, keys.values())):
-            return [(f"[{keys[key]}]", value[key]) for key in sorted(keys, key=keys.__getitem__)]
+            return missing + [(f"[{keys[key]}]", value[key]) for key in sorted(keys, key=keys.__getitem__)]
         pairs = list(value.items())
-        return [(f"[{i}].{'value' if n else KEY}", pair[n]) for i, pair in enumerate(pairs) for n in (0, 1)]
+        return missing + [(f"[{i}].{'value' if n else KEY}", pair[n]) for i, pair in enumerate(pairs) for n in (0, 1)]
     if isinstance(value, KeysView | ValuesView | ItemsView):
         return [(f"[{i}]", item) for i, item in enumerate(value)]
     if isinstance(value, array.array):

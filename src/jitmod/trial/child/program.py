@@ -88,6 +88,8 @@ class Program:
             why = "which comes too late in a trial; set that in the environment, or by jax.config.update"
             raise WorkloadError(f"its code sets {', '.join(late)}, {why}")
         self._last: tuple[Any, list[Entry]] | None = None
+        self._changes: frozenset[str] = frozenset()  # globals that the observed calls changed
+        self._mutates = False
         self.takes_rep = "rep" in inspect.signature(self._run).parameters
 
     def arguments(self, rep: int) -> tuple[Any, ...]:
@@ -121,6 +123,8 @@ class Program:
                 after = snapshot(arguments, "arguments")
                 metric = float(self._metric(output)) if self._metric is not None else None
             changed = module_state.changed(known, self.world.modules)
+            self._changes |= changed.keys()
+            self._mutates |= not _identical(before, after)
             process = {name: snapshot(left[name], name) for name in found if left[name] != found[name]}
         except (Exception, SystemExit) as error:
             return Observation(error=_refused() or describe(error))
@@ -157,9 +161,13 @@ class Program:
         return module_state.opaque(self.world.modules)
 
     def call(self, arguments: tuple[Any, ...], rep: int) -> Any:
-        """Run and wait until every array of the output is there. The world must be active."""
+        """Run and wait until every array of the output is there, and of what else calls change.
+
+        The world must be active.
+        """
         output = self._run(*arguments, rep=rep) if self.takes_rep else self._run(*arguments)
-        jax.block_until_ready(arrays(output))  # type: ignore[no-untyped-call]
+        left = [module_state.held(self.world.modules, name) for name in self._changes]
+        jax.block_until_ready(arrays([output, *left, *(arguments if self._mutates else ())]))  # type: ignore[no-untyped-call]
         return output
 
     def _seed_generators(self, rep: int) -> None:

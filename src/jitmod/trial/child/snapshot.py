@@ -164,6 +164,10 @@ def _leaf(value: Any, path: str, data: Callable[[Any], Any]) -> Entry | None:
         return Entry(path, "callable", kind_name, data=f"{where}.{label}")
     if isinstance(value, Code):
         return Entry(path, "code", name, data=value.digest)
+    if isinstance(value, types.CodeType):
+        return Entry(path, "code", name, data=digest(value))
+    if isinstance(value, jax.stages.Compiled | jax.stages.Lowered):
+        return Entry(path, "code", name, data=hashlib.sha256(str(value.as_text()).encode()).hexdigest())
     text = parts.leaf(value)
     return None if text is None else Entry(path, "python", name, data=text)
 

@@ -10,7 +10,8 @@ from typing import Any
 Lines = Sequence[tuple[str, str]]
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)"
-_TOKEN = re.compile(rf"0x[0-9a-fA-F]+|{_NUMBER}|[^\W\d_]+|\S")
+_VERSION = r"\bv\d+(?:\.\d+)+|\d+(?:\.\d+){2,}"
+_TOKEN = re.compile(rf"0x[0-9a-fA-F]+|{_VERSION}|{_NUMBER}|[^\W\d_]+|\S")
 _UNITS = {"s", "ms", "us", "µs", "ns", "sec", "secs", "second", "seconds"}
 _RELATIVE = 1e-4
 
@@ -89,11 +90,17 @@ def _numbers_agree(a: str, b: str, factor: float) -> bool:
     if math.isnan(left) or math.isnan(right):
         return math.isnan(left) and math.isnan(right)
     if not any(mark in a + b for mark in ".eE"):
-        return left == right
+        return left == right and _is_padded(a) == _is_padded(b)
     bound = _RELATIVE * factor * abs(left)
     if _digits(a) >= 3:  # an error far below the bound may still move the last printed digit
         bound = max(bound, 1.01 * min(_last_place(a), _last_place(b)))  # the finer: fewer digits are another format
     return abs(left - right) <= bound
+
+
+def _is_padded(number: str) -> bool:
+    """Does it begin with zeros, as names and dates do?"""
+    digits = number.lstrip("+-")
+    return len(digits) > 1 and digits.startswith("0")
 
 
 def _last_place(text: str) -> float:
