@@ -83,6 +83,7 @@ def evidence(*judges: dict[str, Any], **explored: Any) -> dict[str, Any]:
     return {"schema_version": 1, "job": digest(JOB), "explore": explore, "judges": list(judges)}
 
 
+LATE = {"test": "values", "path": "output", "dtype": "float32", "shape": [2], "expected": "1.0", "got": "0.0"}
 FAST = judged(0.02, 0.01), judged(0.02, 0.01, seed=1)
 
 CASES: dict[str, tuple[dict[str, Any], Status, str | None, str]] = {
@@ -193,6 +194,14 @@ CASES: dict[str, tuple[dict[str, Any], Status, str | None, str]] = {
     "faster with new values too, if less": (
         evidence(*(remembering(m, (0.02, 0.02), (0.001, 0.012)) for m in FAST)),
         Status.ACCEPTED, None, "with values that it has not had before 1.67x"),
+    "wrong after many calls": (
+        evidence(*(m | {"late": {"failure": LATE}} for m in FAST)), Status.REJECTED, "values", "output after"),
+    "wrong after many calls in one process": (
+        evidence(FAST[0] | {"late": {"failure": LATE}}, FAST[1]), Status.ACCEPTED, None, "faster"),
+    "wrong after many calls, as rounding makes it": (
+        evidence(*(m | {"late": {"failure": LATE}} for m in FAST),
+                 parity={"failure": None, "calibrated": True, "site": {"tight": True}}),
+        Status.ACCEPTED, None, "faster"),
     "new values cost both arms the same": (
         evidence(*(remembering(m, (0.02, 0.04), (0.001, 0.021)) for m in FAST)), Status.ACCEPTED, None, "faster"),
     "new values cost more in one process only": (

@@ -7,6 +7,7 @@ import functools
 import multiprocessing
 import subprocess
 import sys
+import time
 import types
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,14 @@ import numpy as np
 import pytest
 
 from jitmod.model import Status
-from jitmod.trial.child import guard, module_state, reached, sabotage, workers
+from jitmod.trial.child import guard, measure, module_state, reached, sabotage, stats, workers
 from jitmod.trial.child.finder import Tree
 from jitmod.trial.child.patches import Patches
 from jitmod.trial.child.program import Observation
 from jitmod.trial.child.snapshot import snapshot
 
 from .conftest import NET, Try
-from .planted.bench import Trials, trials
+from .planted.bench import Kept, Trials, trials
 
 __all__ = ["trials"]
 
@@ -155,6 +156,20 @@ def test_results_that_outlive_a_call(place: str, trials: Trials) -> None:
     verdict = trials.screen({"items.py": text}, setup=None)
     assert verdict is not None and verdict.status is Status.UNPROVEN, verdict
     assert f"keeps results in {place}," in verdict.why
+
+
+@pytest.mark.parametrize("kept", ["_calls.append(0)", "pass"])
+def test_wrong_after_many_calls(kept: str, trials: Trials) -> None:
+    """Nothing but how often it ran tells such a function what to give."""
+    bench = "from items import total\n\n\ndef run(rep):\n    return total() + rep\n"
+    trials.write({"items.py": TOTAL, "bench.py": bench})
+    text = TOTAL.replace("    return", f"    {kept}\n    return len(_calls[8:9]) +")
+    text = text.replace("def", "_calls = []\n\n\ndef")
+    job, _ = trials.explore({"items.py": text}, setup=None)
+    channel = Kept()
+    measure.measure(trials.host(job), channel, time.monotonic() + 60.0, 0, 1, stats.STEPS, False)
+    failure = channel.found["late"]["failure"]
+    assert (failure is not None and failure["test"] == "values") is (kept != "pass")
 
 
 def test_globals_that_are_read_once_are_no_results(trials: Trials) -> None:

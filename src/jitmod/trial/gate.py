@@ -188,10 +188,23 @@ def _judge_measurements(
         why = f"the budget is too short: {pairs} warm pairs, and {_JUDGES} processes of {stats.FIRST_LOOK} are needed"
         return Verdict(Status.INCONCLUSIVE, why)
     times = Times(job, judges)
-    verdict = _retraces(explored, judges) or times.verdict()
+    verdict = _late(explored, judges) or _retraces(explored, judges) or times.verdict()
     return replace(
         verdict, speedup=times.speedup, speedup_ci=times.interval, cold=times.cold, compiles=_compiles(explored, judges)
     )
+
+
+def _late(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> Verdict | None:
+    """What the candidate gives after many calls, where every process shows the same kind of failure.
+
+    Results that rounding alone moves beyond all bounds say nothing there.
+    """
+    failures = [measured.get("late", {}).get("failure") for measured in judges]
+    if not all(failures) or explored["parity"].get("calibrated") or explored["parity"].get("distance"):
+        return None
+    calls = judges[0]["warm"]["calls"]["candidate"]
+    text = _parity_text({"how": f"after {calls} calls", **failures[0]})
+    return Verdict(Status.REJECTED, text, test=failures[0]["test"])
 
 
 def _compiles(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class Trials:
             budget=60.0, require_gpu=False, site=None, new_functions=(), fingerprint="", **options,
         )  # fmt: skip
         channel = Kept()
-        explore.explore(self._host(job), channel, time.monotonic() + 60.0)
+        explore.explore(self.host(job), channel, time.monotonic() + 60.0)
         return job, channel.found
 
     def judge(self, files: Mapping[str, str], **options: Any) -> Verdict:
@@ -105,11 +105,12 @@ class Trials:
         if gate.screen(job, found) is None:
             for seed in (1, 2):
                 channel = Kept()
-                measure.measure(self._host(job), channel, time.monotonic() + 60.0, 0, seed, stats.STEPS, False)
+                measure.measure(self.host(job), channel, time.monotonic() + 60.0, 0, seed, stats.STEPS, False)
                 judges.append(channel.found)
         return gate.judge(job, {"job": digest(job), "explore": found, "judges": judges})
 
-    def _host(self, job: dict[str, Any]) -> Together:
+    def host(self, job: dict[str, Any]) -> Together:
+        """Where the arms of `job` are opened."""
         return Together(Bench(job, Place(str(self.root), str(self.root), str(self._scratch)), self._routers))
 
     def screen(self, files: Mapping[str, str], **options: Any) -> Verdict | None:

@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from . import stats
+from . import compare, stats
 from .channel import Channel
 from .hosts import Arm, Host
+from .program import Observation
 from .served import Opening
 
 _COLD_PAIRS = 3
 _COLD_SECONDS = 6.0  # where a pair is slow, fewer will do: the bounds for cold times are wide
 _NOVEL_CALLS = 6  # that have to be affordable, however slow they are
+_LAST_REP = 999  # of those that the first process may draw: beyond, a workload may become another
 _NAMED = 20  # functions whose compilations are told apart
 _NAMES = ("baseline", "candidate")
 
@@ -31,6 +33,7 @@ def measure(
     changed, functions = host.bench.fresh_functions(chosen)
     channel.put("fresh_functions", functions)
     first: dict[str, float] = {}
+    firsts: dict[str, Observation] = {}
     cold: dict[str, list[dict[str, Any]]] = {}
     with contextlib.ExitStack() as opened:
         arms: dict[str, Arm] = {}
@@ -39,6 +42,7 @@ def measure(
             arms[name] = arm = opened.enter_context(host.open(Opening(name, chosen, cold=True)))
             start = time.monotonic()
             observed, taken = arm.first_call()
+            firsts[name] = observed
             first[name], cold[name] = time.monotonic() - start, [taken]
             if observed.error:
                 channel.put("error", {"arm": name, **observed.error})
@@ -47,7 +51,10 @@ def measure(
         channel.put("loading", {name: arm.loading() for name, arm in arms.items()})
         _cold(arms, channel, order, sum(first.values()), deadline, cold)
         to_24 = _saves_compile_time(cold, host.bench.job["gate"])
-        _warm(arms, channel, order, host.bench.job["gate"], steps, deadline, seed, patient, to_24)
+        last = _warm(arms, channel, order, host.bench.job["gate"], steps, deadline, seed, patient, to_24)
+        if deadline - time.monotonic() > _NOVEL_CALLS * sum(first.values()):
+            channel.stage("both arms: calls after all samples")
+            channel.put("late", {"failure": _late(arms, firsts["baseline"], min(last, _LAST_REP))})
         if deadline - time.monotonic() > _NOVEL_CALLS * sum(first.values()):
             channel.stage("both arms: values that they have not had before")
             channel.put("novelty", {name: arm.novelty() for name, arm in arms.items()})
@@ -75,7 +82,8 @@ def _saves_compile_time(cold: dict[str, list[dict[str, Any]]], gate: dict[str, A
 def _warm(
     arms: dict[str, Arm], channel: Channel, order: random.Random, gate: dict[str, Any], steps: Sequence[int],
     deadline: float, seed: int, patient: bool, to_24: bool,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
+    """The samples; returns the last value that `rep` had."""
     batch: dict[str, int] = {}
     paces: list[float] = []
     for name in _NAMES:
@@ -123,3 +131,23 @@ def _warm(
         "scripts": scripts,
         "functions": {name: dict(compiled[name].most_common(_NAMED)) for name in _NAMES},
     })  # fmt: skip
+    return rep
+
+
+def _late(arms: dict[str, Arm], first: Observation, rep: int) -> dict[str, Any] | None:
+    """How the candidate's calls differ from the baseline's by now. Only rough errors count.
+
+    None are looked for where the baseline's results depend on how many calls there were, or where a metric judges them.
+    """
+    if first.globals or first.metric is not None:
+        return None
+    for number in dict.fromkeys((0, rep)):
+        expected, got = (arms[name].observe(number) for name in _NAMES)
+        apart = number == 0 and compare.compare(first.output, expected.output, compare.MAX_FACTOR / 2).failure
+        if expected.error or apart:
+            return None
+        failure = {"test": "exception", **got.error} if got.error else None
+        failure = failure or compare.compare(expected.output, got.output, compare.MAX_FACTOR).failure
+        if failure is not None:
+            return failure
+    return None
