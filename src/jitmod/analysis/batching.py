@@ -10,7 +10,6 @@ import ast
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from jitmod.analysis import library
 from jitmod.analysis.causes import Batchable
 from jitmod.analysis.collect import Collector, collectors_of
 from jitmod.analysis.effects import Effects
@@ -38,13 +37,11 @@ from jitmod.analysis.loops import LOOPS, Loop, Stream, Unplannable, check_stacka
 from jitmod.analysis.periods import WHOLE
 from jitmod.analysis.plan import LoopPlan, Piece, dependences
 from jitmod.analysis.ssa import Body, Node, Value
-from jitmod.analysis.syntax import below, between, calls
+from jitmod.analysis.syntax import below, between
 from jitmod.analysis.values import Array, Instance, Sequence, item_of
 from jitmod.analysis.windows import Window, drop_spent
 from jitmod.model import Assumption
 from jitmod.source.nodes import walk
-
-_COUNTING = frozenset({"len", "int", "min", "max", "abs", "round", "math.ceil", "math.floor"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +139,6 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
     positions = tuple(s for s in found if s in counted)
     if not used and not (positions and is_range(header(loop)[1])):
         raise Unplannable("unknown-iterable", heavy, "the call takes nothing from the loop's items")
-    _check_repeatable(header(loop)[1] if positions else None, loop, infer)
     scan = tuple(n for n in mapped if n.side == "scan")
     check_keys(loop, body, scan, chains, infer)
     pieces = (Piece("scan", scan), Piece("map", tuple(n for n in mapped if n.side == "map")),
@@ -183,16 +179,6 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
         loop, found, body, graph, pieces, WHOLE, live,
         used, positions, emits, collectors, outs, bounded, iterables, assumed, heavy,
     )  # fmt: skip
-
-
-def _check_repeatable(iterable: ast.expr | None, loop: Loop, infer: Inference) -> None:
-    """A range whose positions the computation reads is written twice: its numbers must come out the same."""
-    for call in calls(iterable) if iterable is not None and is_range(iterable) else ():
-        name = infer.dotted(call.func, loop.module) or ""
-        pure = name in _COUNTING or library.role(name) in (library.Role.PURE, library.Role.NUMPY)
-        if call is not iterable and not pure:
-            message = f"`{ast.unparse(call)}` would be called twice; give its value a name before the loop"
-            raise Unplannable("unknown-iterable", call, message)
 
 
 def _take_sides(graph: Graph, loop: Loop, infer: Inference) -> frozenset[str]:

@@ -93,7 +93,7 @@ def check_header(loop: Loop, body: Body, found: tuple[Stream, ...], effects: Eff
                     raise clash_refusal(read, touch)
 
 
-_PURE = frozenset({"len", "int", "min", "max", "abs", "round"})
+_COUNTING = frozenset({"len", "int", "min", "max", "abs", "round", "math.ceil", "math.floor"})
 
 
 def check_bounds(loop: Loop, infer: Inference) -> None:
@@ -107,10 +107,13 @@ def check_bounds(loop: Loop, infer: Inference) -> None:
     if not is_range(iterable):
         return
     for node in walk(iterable):
-        simple = not isinstance(node, ast.Call | ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom)
-        called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+        pure = not isinstance(node, ast.Call | ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom)
+        if isinstance(node, ast.Call):
+            name = infer.dotted(node.func, loop.module) or ""
+            known = library.role(name) in (library.Role.PURE, library.Role.NUMPY) and name not in library.IN_PLACE
+            pure = name in _COUNTING or known
         getter = isinstance(node, ast.Attribute) and infer.classes.is_property(node, loop.module)
-        if node is not iterable and (getter or not (simple or called in _PURE)):
+        if node is not iterable and (getter or not pure):
             message = f"`{ast.unparse(node)}` may have an effect or change; give the bound a name before the loop"
             raise Unplannable("unknown-iterable", loop.node, message)
 
