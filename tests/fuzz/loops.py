@@ -211,6 +211,8 @@ class Writer:
                 return rng.choice([["for j in range(2):", f"    n = n + {self.number()}"],
                                    ["for j in range(i):", f"    c = f(c, {self.array(1)})"],
                                    ["for j in range(i):", f"    n = j + {self.number()}"],
+                                   ["for j in range(3):", f"    touch(box, float({rng.choice(self.arrays)} * j + x))"],
+                                   ["for j in range(3):", f"    n += float(jnp.maximum({rng.choice(self.arrays)}, j))"],
                                    ["k = 2", "while k:", "    k -= 1", f"    n += {self.number()}"]])  # fmt: skip
             case "call":
                 return [f"tell({self.number()})", "n = peek(box)"]

@@ -15,6 +15,7 @@ from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.ssa import Body, Environment, Guard, Node, Value
 from jitmod.analysis.syntax import between, names_of_target, stored, strict_children, target_of, unconditional
 from jitmod.analysis.traceable import Traceable
+from jitmod.analysis.unrolled import pulled_in
 from jitmod.analysis.values import UNKNOWN, Array, Device, Kind, Number, Record, join
 from jitmod.source.nodes import walk
 
@@ -106,6 +107,8 @@ class Builder:
         node = Node("host", statement, guards=guards)
         for expr in unconditional(statement):
             self._flatten(expr, node)
+        if isinstance(statement, ast.For) and self.traceable.unrolls:
+            self._unroll(statement, node)
         self.env.use_names(statement, node)
         self.env.body.nodes.append(node)
         names = stored(statement)
@@ -131,6 +134,18 @@ class Builder:
         return None
 
     # -- expressions -------------------------------------------------------------------------------------------------
+
+    def _unroll(self, loop: ast.For, parent: Node) -> None:
+        """Make nodes of what an inner loop brings to the host: each computes it for all rounds at once."""
+        found = pulled_in(loop, self.env.module, self.env.effects.inference)
+        self.env.unrolled |= {loop: ast.unparse(loop.target)} if found else {}
+        for expr in found:
+            if self._stands_alone(expr, loop):
+                node = Node("device", loop, expr, parent=parent, over=loop, guards=parent.guards)
+                node.blocker = self.traceable.blocker(expr, top=expr)
+                self.env.use_names(expr, node)
+                self.env.body.nodes.append(node)
+                parent.uses[expr] = self.env.define("", Array(), node)
 
     def _flatten(self, expr: ast.expr, parent: Node) -> None:
         """Make nodes of the device computations of an expression that `parent` evaluates in every case."""

@@ -165,29 +165,43 @@ class Replay:
         return types.FunctionType(kept[key], cast(dict[str, Any], self.space))
 
     def _statement(self, node: Node, parts: dict[ast.expr, str]) -> ast.stmt:
-        replaced = _Replaced(parts)
+        replaced = _Replaced({e: _part(e, node.uses[e], name) for e, name in parts.items()})
         comprehension = isinstance(self.plan.loop.node, COLLECTING) and node.op == "host"
         expr = node.expr
         if comprehension:
             assert isinstance(node.statement, ast.Expr)
             expr = node.statement.value
         if expr is not None and not node.whole:
-            return ast.Assign([ast.Name(_SELF, ast.Store())], replaced.of(expr), lineno=1)
+            value = replaced.of(expr)
+            if node.over is not None:
+                rounds = ast.comprehension(node.over.target, replaced.of(node.over.iter), [], is_async=0)
+                value = ast.ListComp(value, [rounds])
+            return ast.Assign([ast.Name(_SELF, ast.Store())], value, lineno=1)
         statement = replaced.of(node.statement)
         assert isinstance(statement, ast.stmt)
         return statement
 
 
+def _part(expr: ast.expr, value: Value, name: str) -> ast.expr:
+    """What stands for a part that another node has computed, for all rounds of an inner loop or once."""
+    made = ast.Name(name, ast.Load())
+    if value.maker is None or value.maker.over is None or value.maker.expr is not expr:
+        return made
+    target = value.maker.over.target
+    assert isinstance(target, ast.Name)
+    return ast.Subscript(made, ast.Name(target.id, ast.Load()), ast.Load())
+
+
 @dataclass(eq=False)
 class _Replaced:
-    """Copies syntax, with names in place of the parts that other nodes have computed."""
+    """Copies syntax, with others in place of the parts that other nodes have computed."""
 
-    parts: dict[ast.expr, str]
+    parts: dict[ast.expr, ast.expr]
 
     def of(self, node: Any) -> Any:
         if isinstance(node, ast.AST):
             if node in self.parts and isinstance(node, ast.expr):
-                return ast.Name(self.parts[node], ast.Load())
+                return self.parts[node]
             made = copy.copy(node)
             for name, value in ast.iter_fields(node):
                 setattr(made, name, self.of(value))

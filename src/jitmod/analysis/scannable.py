@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 from jitmod.analysis import library
 from jitmod.analysis.build import build
@@ -42,6 +43,8 @@ _OF_COMPILED = frozenset({"host-effect", "rebound-global", "late-binding", "muta
 
 class Stepwise(Traceable):
     """Judges expressions that run under a trace, one iteration after another."""
+
+    unrolls: ClassVar[bool] = False
 
     def hazards(self, call: ast.Call) -> tuple[Hazard, ...]:
         """Why what a call calls must not be traced; what only batching would change is none."""

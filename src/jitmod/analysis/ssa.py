@@ -69,7 +69,8 @@ class Node:
     `expr` is what it evaluates, or None for the rest of `statement`; `whole`: the statement is nothing but `expr`.
     `uses` maps what it reads, by the syntax nodes, to values; `flows` holds what names keep where they are not bound,
     and the two arms between which a merge chooses by `condition`. `parent` is the node in whose expression this one's
-    stands. `blocker`: why it is never traced. `side` is where the plan puts it: scan, map or host.
+    stands. `over`: the inner loop for all rounds of which it evaluates `expr`, and stacks the results. `blocker`: why
+    it is never traced. `side` is where the plan puts it: scan, map or host.
     """
 
     op: str  # device, host, test, or merge
@@ -79,6 +80,7 @@ class Node:
     whole: bool = False
     heavy: bool = False
     parent: Node | None = None
+    over: ast.For | None = None
     guards: tuple[Guard, ...] = ()
     condition: Value | None = None
     blocker: Blocker | None = None
@@ -144,6 +146,7 @@ class Environment:
     becoming: Mapping[str, Kind] = field(default_factory=dict)  # what carried names are after the first iteration
     body: Body = field(default_factory=Body)
     by_expr: dict[ast.expr, Node] = field(default_factory=dict)  # the device expressions seen so far
+    unrolled: dict[ast.AST, str] = field(default_factory=dict)  # inner loops that nodes are computed over
 
     def __post_init__(self) -> None:
         for stream in self.streams:
@@ -197,7 +200,7 @@ class Environment:
                 node.uses[name] = self.read(name.id, name)
 
     def is_local(self, name: ast.Name) -> bool:
-        """Bound by a comprehension or lambda inside of the body."""
+        """Bound by a comprehension or lambda inside of the body, or by an inner loop that is unrolled."""
         inner: ast.AST = name
         in_iterable = False
         for parent in self.module.ancestors(name):
@@ -205,6 +208,8 @@ class Environment:
                 return False
             is_function = isinstance(parent, ast.Lambda | ast.FunctionDef) and inner is not parent.args  # not a default
             if is_function and name.id in self.module.scopes[parent].bindings:
+                return True
+            if self.unrolled.get(parent) == name.id and inner is not getattr(parent, "iter", None):
                 return True
             if isinstance(parent, ast.comprehension):
                 in_iterable = inner is parent.iter

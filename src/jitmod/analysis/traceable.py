@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jitmod.analysis import library
 from jitmod.analysis.arguments import Arguments
@@ -13,6 +14,7 @@ from jitmod.analysis.loops import Stream, header, rows_of
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.ssa import Blocker, Environment, Value
 from jitmod.analysis.syntax import calls, is_simple_comparison, loads
+from jitmod.analysis.unrolled import is_unrolled
 from jitmod.analysis.values import (
     UNKNOWN,
     Array,
@@ -38,6 +40,7 @@ class Traceable:
     """Judges the expressions of one iteration, in the environment where they stand."""
 
     env: Environment
+    unrolls: ClassVar[bool] = True  # whether what an inner loop brings to the host may be computed before it
 
     def is_heavy_call(self, call: ast.Call) -> bool:
         return is_heavy(self.env.kind(call.func), self.env.effects)
@@ -110,6 +113,10 @@ class Traceable:
             case ast.Slice(lower=lower, upper=upper, step=step):
                 return next((b for e in (lower, upper, step) if e is not None and (b := self.blocker(e))), None)
             case ast.Lambda(body=inner):
+                return self.blocker(inner)
+            case ast.ListComp(elt=inner, generators=[ast.comprehension(target=ast.Name(), iter=rounds, ifs=[])]) if (
+                is_unrolled(rounds, self.env.module, self.env.effects.inference)
+            ):
                 return self.blocker(inner)
             case ast.Call():
                 return self._call_blocker(expr)
@@ -233,14 +240,14 @@ class Traceable:
         if problem is not None and not self._is_twin(expr.slice):
             return Blocker(problem[0], expr, problem[1])
         match expr.slice:
-            case ast.Name(id=name):
+            case ast.Name(id=name) if not self.env.is_local(expr.slice):
                 index = self.env.read(name, expr.slice)
                 if index.twin is not None and isinstance(self.env.kind(expr.value), Array):
                     return None
                 if index.origin == "item" and index.stream is not None and index.stream.source is None:
                     return Blocker("slice-bounds", expr, f"`{ast.unparse(expr)}` may have other items than the loop")
             case ast.Slice() | ast.BinOp():
-                names = {n.id for n in walk(expr.slice) if isinstance(n, ast.Name)}
+                names = {n.id for n in walk(expr.slice) if isinstance(n, ast.Name) and not self.env.is_local(n)}
                 if any(self.env.read(n, expr).origin == "item" for n in names):
                     return Blocker("slice-bounds", expr, f"`{ast.unparse(expr)}` is a window whose bounds are computed")
         return self.blocker(expr.slice)
@@ -253,7 +260,8 @@ class Traceable:
             return Blocker("slice-bounds", expr, f"not every window `{ast.unparse(expr)}` lies inside of the array")
 
     def _is_twin(self, index: ast.expr) -> bool:
-        return isinstance(index, ast.Name) and self.env.read(index.id, index).twin is not None
+        named = isinstance(index, ast.Name) and not self.env.is_local(index)
+        return named and isinstance(index, ast.Name) and self.env.read(index.id, index).twin is not None
 
     def item_read(self, expr: ast.Subscript) -> Value | None:
         """`xs[i]` with the loop's own index over `range(len(xs))` or enumerate(xs): the item of xs."""

@@ -151,7 +151,8 @@ class Compiled:
                     return name
         assert node.expr is not None
         callee = self.plan.heavy.func
-        return for_expression(node.expr, frozenset({getattr(callee, "id", getattr(callee, "attr", ""))}))
+        wish = for_expression(node.expr, frozenset({getattr(callee, "id", getattr(callee, "attr", ""))}))
+        return wish if node.over is None else plural(wish)
 
     def _is_own_target(self, name: str, emit: Emit) -> bool:
         """`best = int(<value>)`: the value may be called `best` until that statement has run."""
@@ -312,6 +313,9 @@ class Compiled:
         assert node.expr is not None
         if not node.whole:
             text = reindent(splice(self.document, node.expr, self.parameters.renamed), self._depth(node), "    ")
+            if node.over is not None:
+                rounds = f"for {ast.unparse(node.over.target)} in {ast.unparse(node.over.iter)}"
+                text = f"{self.imports.refer('jax.numpy.stack')}([{text} {rounds}])"
             name = self.inner[next(iter(node.makes.values()))]
             return [f"{name} = (\n    {text}\n)" if "\n" in text else f"{name} = {text}"]
         text = reindent(splice(self.document, node.statement, self.parameters.renamed), self._depth(node), "")

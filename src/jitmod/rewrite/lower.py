@@ -166,6 +166,9 @@ class Lowering(LoopEdits):
         for emit in self.plan.emits:
             for reader in emit.readers:
                 name = self.function.outer[emit.value]
+                maker = emit.value.maker
+                if maker is not None and maker.over is not None:
+                    name += f"[{ast.unparse(maker.over.target)}]"
                 start, end = self.document.span(reader)
                 if not is_exact(self.document, reader) or self._is_shown(reader):
                     message = f"`{ast.unparse(reader)}` cannot be replaced where it stands (line {reader.lineno})"
