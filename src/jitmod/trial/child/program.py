@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import sys
 import time
 import traceback
 from collections.abc import Callable, Collection
@@ -13,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import files, guard, module_state, replay, sabotage, state, targets, tests
+from . import files, guard, module_state, replay, sabotage, state, surroundings, targets, tests
 from .capture import Router, shown
 from .snapshot import Entry, arrays, snapshot
 from .world import World
@@ -40,7 +41,8 @@ class Observation:
 
     `earlier` is the output of the call before, if that looks otherwise by now: its buffers are used again. `globals`
     are the module globals that it changed, `known` the names of all there were, `process` is what else it changed for
-    those that come later; `cached` are functions that keep results. `rep` is the number of the call.
+    those that come later, by name and in words; `loads`: it imported libraries; `cached` are functions that keep
+    results. `rep` is the number of the call.
     """
 
     output: list[Entry] = field(default_factory=list)
@@ -57,7 +59,8 @@ class Observation:
     seconds: float = 0.0
     rep: int = 0
     cached: frozenset[str] = frozenset()
-    process: dict[str, list[Entry]] = field(default_factory=dict)
+    process: dict[str, str] = field(default_factory=dict)
+    loads: bool = False
 
     @property
     def is_renewable(self) -> bool:
@@ -111,12 +114,12 @@ class Program:
         try:
             with self.world, shown(self._routers, self.world.tree) as seen, files.written(self.world.folder) as written:
                 self._seed_generators(rep)
-                found = state.facts(self.world.folder)
+                found, libraries = surroundings.now(self.world.folder), set(sys.modules)
                 start = time.perf_counter()
                 output = self.call(arguments, rep)
                 seconds = time.perf_counter() - start
                 jax.effects_barrier()  # type: ignore[no-untyped-call]
-                left = state.facts(self.world.folder)
+                left, loaded = surroundings.now(self.world.folder), sys.modules.keys() - libraries
             with self.world:
                 noted = snapshot(output)
                 earlier = self._earlier(output, noted)
@@ -125,7 +128,6 @@ class Program:
             changed = module_state.changed(known, self.world.modules)
             self._changes |= changed.keys()
             self._mutates |= not _identical(before, after)
-            process = {name: snapshot(left[name], name) for name in found if left[name] != found[name]}
         except (Exception, SystemExit) as error:
             return Observation(error=_refused() or describe(error))
         refused = _refused()
@@ -134,7 +136,8 @@ class Program:
         return Observation(
             noted, after, seen.lines, frozenset(seen.library_warnings), not _identical(before, after), metric,
             earlier=earlier, globals=changed, known=frozenset(known), files=written, seconds=seconds, rep=rep,
-            cached=module_state.cached(self.world.modules), process=process,
+            cached=module_state.cached(self.world.modules), process=surroundings.changes(found, left),
+            loads=bool(loaded - self.world.modules.keys()),
         )  # fmt: skip
 
     def observe_moved(self, rep: int, names: Collection[str]) -> Observation:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import signal
 import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
+
+from . import surroundings
 
 _TRUE = {"1", "true", "yes", "on", "y", "t"}
 _FALSE = {"0", "false", "no", "off", "n", "f"}
@@ -64,26 +64,24 @@ class ProcessState:
     folder: str
     environ: dict[str, str]
     filters: tuple[Any, ...]
-    numpy_errors: dict[str, Any]
-    numpy_printing: dict[str, Any]
-    log_below: int
-    recursion: int
+    settings: dict[str, Any]
 
     @classmethod
     def capture(cls) -> ProcessState:
-        loggers = {name: _Logger(tuple(x.handlers), x.level, x.propagate, x.disabled) for name, x in _loggers()}
+        known = surroundings.loggers()
+        loggers = {name: _Logger(tuple(x.handlers), x.level, x.propagate, x.disabled) for name, x in known}
         return cls(
             dict(jax.config.values), loggers, tuple(sys.path), tuple(sys.meta_path), os.getcwd(), dict(os.environ),
-            tuple(warnings.filters), dict(np.geterr()), dict(np.get_printoptions()), logging.root.manager.disable,
-            sys.getrecursionlimit(),
+            tuple(warnings.filters), surroundings.settings(),
         )  # fmt: skip
 
     def restore(self) -> None:
+        values = dict(jax.config.values)
         for name, value in self.jax_config.items():
-            if jax.config.values.get(name) is not value and jax.config.values.get(name) != value:
+            if values.get(name) is not value and values.get(name) != value:
                 with contextlib.suppress(Exception):  # some options are fixed once a backend runs
                     jax.config.update(name, value)  # type: ignore[no-untyped-call]
-        for name, logger in _loggers():
+        for name, logger in surroundings.loggers():
             wanted = self.loggers.get(name, _Logger())
             if logger.level != wanted.level:
                 logger.setLevel(wanted.level)
@@ -102,27 +100,4 @@ class ProcessState:
             warnings.filters[:] = self.filters  # type: ignore[index]
             with warnings.catch_warnings():  # whose end says to the module that its filters are others
                 pass
-        np.seterr(**self.numpy_errors)
-        np.set_printoptions(**self.numpy_printing)
-        logging.root.manager.disable = self.log_below
-        if sys.getrecursionlimit() != self.recursion:
-            sys.setrecursionlimit(self.recursion)
-
-
-def facts(folder: str) -> dict[str, Any]:
-    """What of the process a call may change for everything that comes after it, by name. `folder` is where it began."""
-    levels = {f"level of the logger {name or 'root'}": (x.level, x.disabled) for name, x in _loggers()}
-    try:
-        here = os.path.relpath(os.getcwd(), folder)
-    except OSError:
-        here = "gone"
-    return levels | {
-        "current folder": here, "logging.disable": logging.root.manager.disable, "np.geterr()": dict(np.geterr()),
-        "np.get_printoptions()": {name: repr(value) for name, value in np.get_printoptions().items()},
-        "recursion limit": sys.getrecursionlimit(), "SIGINT": repr(signal.getsignal(signal.SIGINT)),
-    }  # fmt: skip
-
-
-def _loggers() -> list[tuple[str, logging.Logger]]:
-    known = list(logging.Logger.manager.loggerDict.items())
-    return [("", logging.getLogger()), *((name, x) for name, x in known if isinstance(x, logging.Logger))]
+        surroundings.restore(self.settings)
