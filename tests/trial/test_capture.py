@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -22,8 +24,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Routers]:
 
     def start() -> Routers:
         monkeypatch.setattr(logging.Logger, "handle", logging.Logger.handle)
-        monkeypatch.setattr(sys, "stdout", sys.stdout)
-        monkeypatch.setattr(sys, "stderr", sys.stderr)
+        for owner, name in ((sys, "stdout"), (sys, "stderr"), (sys, "__stdout__"), (sys, "__stderr__"), (os, "write")):
+            monkeypatch.setattr(owner, name, getattr(owner, name))
         return capture.install()
 
     return start
@@ -93,3 +95,37 @@ def test_compile_logs_of_jax_do_not_count(install: Callable[[], Routers], tree: 
         logging.getLogger("app").warning("mine")
     root.removeHandler(handler)
     assert seen.lines == [("stdout", "mine")]
+
+
+def test_ways_around_the_streams(install: Callable[[], Routers], tree: Tree) -> None:
+    routers = install()
+    forked = "import os, sys; print('program'); print('problem', file=sys.stderr)"
+    with capture.shown(routers, tree) as seen:
+        print("one", end="")
+        os.write(1, b" two\n")
+        sys.stdout.buffer.write(b"three\n")
+        print("four", file=sys.__stdout__)
+        os.write(2, b"five\n")
+        subprocess.run([sys.executable, "-c", forked], check=True)
+        if (worker := os.fork()) == 0:
+            os.write(1, b"worker\n")
+            os._exit(0)
+        os.waitpid(worker, 0)
+        with open("/dev/stdout", "a") as file:
+            file.write("file\n")
+        print("six", end="")
+    assert seen.lines[:6] == [
+        ("stdout", "one two"), ("stdout", "three"), ("stdout", "four"), ("stderr", "five"), ("stdout", "six"),
+        ("stdout", "file"),
+    ]  # fmt: skip
+    assert seen.lines[6:] == [("stdout", "program"), ("stdout", "worker"), ("stderr", "problem")]
+
+
+def test_xla_speaks_as_often_as_it_compiles(install: Callable[[], Routers], tree: Tree) -> None:
+    routers = install()
+    write = os.write
+    with capture.shown(routers, tree) as seen:
+        os.writev(2, [b"very slow compile\n"])
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        os.writev(2, [b"E1130 10:53:49.1 alarm.cc:65] very slow\n", b"said\n"])
+    assert seen.lines == [("stderr", "said")] and os.write is write

@@ -207,7 +207,10 @@ UNEQUAL = {
     "member of an enumeration": (Colour.RED, Colour.BLUE, "values"),
     "value of a member": (Colour.RED, enum.Enum("Colour", {"RED": 9}, module=__name__).RED, "values"),
     "what a dict makes of a missing key": (
-        collections.defaultdict(list, a=1), collections.defaultdict(int, a=1), "values"),
+        collections.defaultdict(list, a=1),
+        collections.defaultdict(int, a=1),
+        "values",
+    ),
     "string of its own class": (Name("a"), Name("b"), "values"),
     "generators at other places": (started(0), started(1), "structure"),
     "where a cycle leads": (knot(0), knot(1), "values"),
@@ -305,6 +308,7 @@ OTHER_TEXT = {
     "integer": ("step 10", "step 11"),
     "hash": ("params 0xdeadbeef", "params 0x12345678"),
     "padded number": ("run 007", "run 7"),
+    "explicit sign": ("offset +5", "offset 5"),
     "version": ("release v1.10", "release v1.1"),
     "word": ("loss 0.5", "cost 0.5"),
     "missing token": ("loss 0.5 0.7", "loss 0.5"),
@@ -342,6 +346,53 @@ def test_lines_count(got: list[tuple[str, str]], line: int) -> None:
     expected = [("stdout", "a"), ("stdout", "b")]
     failure = text.compare(expected, expected, got, 1.0)
     assert failure is not None and failure["line"] == line
+
+
+IN_FILES = {
+    "a cell fewer": ("1\t\t5", "1\t5", False),
+    "a cell at the end": ("1\t", "1", False),
+    "indentation": ("  deeper: 1", "deeper: 1", False),
+    "indentation of items": ("    - deeper", "  - deeper", False),
+    "a word and a number": ("a 1,2", "a1,2", False),
+    "a number and a word": ("5 m, 2", "5m, 2", False),
+    "width of arrays": (" [ 1.  nan 2.]", "[1. nan  2.00001 ]", True),
+    "columns": ("   0.5 a\t 1.25", "0.5  a\t1.25", True),
+    "rates": ("took 12.3 it/s", "took 99.0 it/s", True),
+    "space around signs": ("{'a' : 1}", "{'a': 1}", True),
+}
+
+
+@pytest.mark.parametrize("name", IN_FILES)
+def test_white_space_in_files(name: str) -> None:
+    left, right, agrees = IN_FILES[name]
+    line = [("file a.tsv", left)]
+    assert (text.compare(line, line, [("file a.tsv", right)], 1.0) is None) is agrees
+    shown = [("stdout", left)]
+    assert text.compare(shown, shown, [("stdout", right)], 1.0) is None
+
+
+THIRD, SINGLE = 1 / 3, float(np.float32(1 / 3))
+
+
+@pytest.mark.parametrize(
+    ("one", "got", "slack", "agrees"),
+    [
+        (THIRD, THIRD + 1e-11, None, True),
+        (THIRD, THIRD + 1e-6, None, False),
+        (THIRD, THIRD + 1e-6, {"text 1.2 in double": 1.0}, True),  # rounding of single precision explains it
+        (THIRD, THIRD + 1e-6, {"text 1.2 in double": 0.01}, False),
+        (THIRD, SINGLE, None, False),
+        (SINGLE, SINGLE + 2**-24, None, True),
+        (f"{SINGLE:.12f}", f"{SINGLE + 2**-24:.12f}", None, True),
+        (f"{THIRD:.9f}", f"{THIRD + 1e-6:.9f}", None, True),
+        (THIRD, "nan", {"text 1.2 in double": 1.0}, False),
+    ],
+)
+def test_doubles_in_text(one: Any, got: Any, slack: dict[str, float] | None, agrees: bool) -> None:
+    said = [Observation(lines=[("stdout", f"mean {value}")]) for value in (one, got)]
+    judged = Reference((said[0],), (said[0],), 1.0, None).judge(0, said[1], slack)
+    assert (judged.failure is None) is agrees, judged.failure
+    assert agrees or got == "nan" or 0 < judged.errors["text 1.2 in double"] < 1
 
 
 def test_tokens_that_vary_in_the_baseline_do_not_count() -> None:

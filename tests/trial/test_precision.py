@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jitmod.model import Status
 from jitmod.trial import gate
 from jitmod.trial.child import module_state, precision
 from jitmod.trial.child.parity import Reference
@@ -131,3 +132,61 @@ def test_differences_of_globals(expected: list[int] | None, got: list[int] | Non
     assert (failure is None) == (said is None) == (not errors)
     if failure is not None:
         assert failure["test"] == "effects" and said in f"expected {failure['expected']}, got {failure['got']}"
+
+
+MEANS = """\
+import json
+
+import jax
+import jax.numpy as jnp
+
+
+def means(w, xs):
+    total = 0.0
+    for x in xs:
+        y = jnp.sum(jnp.exp(jnp.sin(w @ x)))
+        total += float(y)
+    print(total / 7, len(xs) / 7)
+    with open("means.json", "w") as file:
+        json.dump({"mean": total / 7, "share": len(xs) / 7}, file)
+    return len(xs)
+"""
+MEANS_BENCH = """\
+import jax
+
+from items import means
+
+
+def setup():
+    one, two = jax.random.split(jax.random.key(0))
+    return jax.random.normal(one, (257, 64)), list(jax.random.normal(two, (6, 64)))
+
+
+def run(w, xs):
+    return means(w, xs)
+"""
+MEANS_LOOP = MEANS[MEANS.index("    total = 0.0") : MEANS.index("    print")]
+TOGETHER = MEANS.replace(
+    MEANS_LOOP, "    ys = jnp.exp(jnp.sin(jnp.stack(xs) @ w.T))\n    total = float(jnp.sum(jnp.sum(ys, 0)[::-1]))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "path"),
+    [
+        (TOGETHER, None),
+        (TOGETHER.replace("len(xs) / 7)", "len(xs) / 7 * 1.00002)"), "text"),
+        (MEANS.replace("len(xs) / 7}", "len(xs) / 7 * 1.00002}"), "file means.json"),
+    ],
+    ids=["rounding", "another number in the text", "another number in the file"],
+)
+def test_doubles_that_are_printed(candidate: str, path: str | None, trials: Trials) -> None:
+    trials.write({"items.py": MEANS, "bench.py": MEANS_BENCH})
+    job, found = trials.explore({"items.py": candidate})
+    verdict = gate.screen(job, found)
+    if path is None:
+        assert verdict is None, verdict
+        assert found["parity"]["rounding_in_bounds"]
+        return
+    assert verdict is not None and (verdict.status, verdict.test) == (Status.REJECTED, "effects"), verdict
+    assert (path if path != "text" else "line 1") in verdict.why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sys
 import time
@@ -75,8 +76,8 @@ class Trials:
     def _routers(self) -> tuple[capture.Router, capture.Router]:
         """Installed when a test runs, because pytest puts its own streams in place between a fixture and its test."""
         self._patch.setattr(logging.Logger, "handle", logging.Logger.handle)
-        self._patch.setattr(sys, "stdout", sys.stdout)
-        self._patch.setattr(sys, "stderr", sys.stderr)
+        for owner, name in ((sys, "stdout"), (sys, "stderr"), (sys, "__stdout__"), (sys, "__stderr__"), (os, "write")):
+            self._patch.setattr(owner, name, getattr(owner, name))
         return capture.install()
 
     def write(self, files: Mapping[str, str]) -> None:

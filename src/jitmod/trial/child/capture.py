@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import sys
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
+from . import descriptors
 from .finder import Tree
 
 _LIBRARY_LOGS = {"jax", "jaxlib"}
@@ -55,8 +57,17 @@ class Router:
         self._partial = ""
         self.sink: list[tuple[str, str]] | None = None
 
+    @property
+    def hears(self) -> bool:
+        """Does what is written go to a recording?"""
+        return self.sink is not None and not getattr(_muted, "now", False)
+
+    @property
+    def buffer(self) -> _Bytes:
+        return _Bytes(self, self._real.buffer)
+
     def write(self, text: str) -> int:
-        if self.sink is None or getattr(_muted, "now", False):
+        if self.sink is None or not self.hears:
             return self._real.write(text)
         *lines, rest = text.replace("\r\n", "\n").split("\n")
         for line in lines:
@@ -77,21 +88,52 @@ class Router:
         self.sink, self._partial = sink, partial
         return before
 
+    def add(self, text: str) -> None:
+        """What another program, or other code, has written meanwhile."""
+        if self.sink is not None and text:
+            self.write(f"\n{text}" if self._partial else text)
+
     def end(self) -> None:
         """An unfinished last line counts as a line; later text goes to the real stream."""
         if self.sink is not None and self._partial:
             self.sink.append((self._name, self._partial))
         self._partial, self.sink = "", None
 
-    def __getattr__(self, name: str) -> Any:  # fileno, flush, buffer, encoding, isatty
+    def __getattr__(self, name: str) -> Any:  # fileno, flush, encoding, isatty
+        return getattr(self._real, name)
+
+
+class _Bytes:
+    """The binary stream of a router."""
+
+    def __init__(self, router: Router, real: Any) -> None:
+        self._router, self._real = router, real
+
+    def write(self, data: bytes) -> int:
+        if not self._router.hears:
+            return int(self._real.write(data))
+        return self._router.write(bytes(data).decode(errors="replace"))
+
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
 
 def install() -> tuple[Router, Router]:
-    """Put routers in the place of both streams, and keep jax's own log records (compile logs) out of them."""
+    """Put routers in the place of both streams, however they are reached, and keep jax's own log records (compile
+    logs) out of them. A forked process speaks for itself."""
     routers = Router("stdout", sys.stdout), Router("stderr", sys.stderr)
     sys.stdout, sys.stderr = routers
-    handle = logging.Logger.handle
+    sys.__stdout__, sys.__stderr__ = routers  # type: ignore[misc, assignment]
+    write, handle = os.write, logging.Logger.handle
+
+    def write_text(descriptor: int, data: Any, /) -> int:
+        if descriptor in (1, 2) and routers[descriptor - 1].hears:
+            return routers[descriptor - 1].buffer.write(data)
+        return write(descriptor, data)
+
+    os.write = write_text
+    for router in routers:
+        os.register_at_fork(after_in_child=router.end)
 
     def handle_aside(logger: logging.Logger, record: logging.LogRecord) -> None:
         if record.name.partition(".")[0] not in _LIBRARY_LOGS:
@@ -111,9 +153,25 @@ def install() -> tuple[Router, Router]:
 def shown(routers: tuple[Router, Router], tree: Tree) -> Iterator[Shown]:
     """Record what is shown inside the block. Warnings count once a line and call, as Python's default filter has it."""
     result = Shown()
+    taken = descriptors.Taken()
     for router in routers:
+        router.flush()
         router.sink = result.lines
     _heard.append(result)
+    try:
+        with descriptors.listening(taken), _warned(result, tree):
+            yield result
+    finally:
+        _heard.remove(result)
+        for router, text in zip(routers, taken.texts, strict=True):
+            router.add(text)
+            router.end()
+    result.lines[:] = _without_bars(result.lines)
+
+
+@contextlib.contextmanager
+def _warned(result: Shown, tree: Tree) -> Iterator[None]:
+    """Add the warnings of the block to a recording."""
     with warnings.catch_warnings(record=True) as caught:
         record = warnings.showwarning
 
@@ -127,14 +185,10 @@ def shown(routers: tuple[Router, Router], tree: Tree) -> Iterator[Shown]:
 
         warnings.showwarning = show
         try:
-            yield result
+            yield
         finally:
             warnings.showwarning = record
-            for router in routers:
-                router.end()
-            _heard.remove(result)
     caught.clear()
-    result.lines[:] = _without_bars(result.lines)
 
 
 @contextlib.contextmanager

@@ -73,8 +73,7 @@ def compare(
         name, bound = left.path, allowed.get(left.path, factor)
         if _is_double(left, right):
             name = left.path + DOUBLE
-            # Where runs differ, doubles differ as the rest does.
-            bound = allowed.get(name, allowed.get(left.path, _FINE if factor <= 1 else factor))
+            bound = double_bound(left.path, factor, allowed)
         if size > 0:
             errors[name] = size
         if math.isfinite(bound) and size > excess * bound:
@@ -111,6 +110,11 @@ def widened(name: str, factor: float, size: float) -> float:
     if name.endswith(DOUBLE):  # a double that depends on results of single precision is no better than they are
         return max(_FINE, min(factor, _SPARED * size), 2 * size)
     return max(factor, 2 * size)
+
+
+def double_bound(name: str, factor: float, allowed: Slack) -> float:
+    """The bound of the doubles in a part. Where runs differ, doubles differ as the rest does."""
+    return allowed.get(name + DOUBLE, allowed.get(name, _FINE if factor <= 1 else factor))
 
 
 def _is_double(left: Entry, right: Entry) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from . import guard
+from . import guard, text
 from .snapshot import Entry, snapshot
 from .writes import Write
 
@@ -114,7 +114,7 @@ def entries(files: dict[str, Any], name: str) -> list[Entry]:
 
 
 def lines(files: dict[str, Any], name: str) -> list[tuple[str, str]]:
-    return [(f"file {name}", line) for line in files[name]] if is_text(files[name]) else []
+    return [(f"{text.FILE}{name}", line) for line in files[name]] if is_text(files[name]) else []
 
 
 def is_text(contents: Any) -> bool:
@@ -133,10 +133,10 @@ def _contents(path: str) -> Any:
     if arrays is not None:
         return arrays
     try:
-        text = data.decode("utf-8")
+        said = data.decode("utf-8")
     except UnicodeDecodeError:
-        text = "\0"
-    return text.splitlines() if "\0" not in text else Binary(hashlib.sha256(data).hexdigest())
+        said = "\0"
+    return said.splitlines() if "\0" not in said else Binary(hashlib.sha256(data).hexdigest())
 
 
 def _arrays(data: bytes) -> Any:

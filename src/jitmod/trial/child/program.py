@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import files, guard, module_state, replay, sabotage, state, surroundings, targets, tests
+from . import files, guard, module_state, replay, sabotage, sharing, state, surroundings, targets, tests
 from .capture import Router, shown
 from .snapshot import Entry, arrays, snapshot
 from .world import World
@@ -42,7 +42,7 @@ class Observation:
     `earlier` is the output of the call before, if that looks otherwise by now: its buffers are used again. `globals`
     are the module globals that it changed, `known` the names of all there were, `process` is what else it changed for
     those that come later, by name and in words; `loads`: it imported libraries; `cached` are functions that keep
-    results. `rep` is the number of the call.
+    results. `shared` are the parts of the output that are one. `rep` is the number of the call.
     """
 
     output: list[Entry] = field(default_factory=list)
@@ -61,6 +61,7 @@ class Observation:
     cached: frozenset[str] = frozenset()
     process: dict[str, str] = field(default_factory=dict)
     loads: bool = False
+    shared: frozenset[sharing.Shared] = frozenset()
 
     @property
     def is_renewable(self) -> bool:
@@ -123,7 +124,7 @@ class Program:
             with self.world:
                 noted = snapshot(output)
                 earlier = self._earlier(output, noted)
-                after = snapshot(arguments, "arguments")
+                after, together = snapshot(arguments, "arguments"), sharing.shared(output, arguments)
                 metric = float(self._metric(output)) if self._metric is not None else None
             changed = module_state.changed(known, self.world.modules)
             self._changes |= changed.keys()
@@ -137,7 +138,7 @@ class Program:
             noted, after, seen.lines, frozenset(seen.library_warnings), not _identical(before, after), metric,
             earlier=earlier, globals=changed, known=frozenset(known), files=written, seconds=seconds, rep=rep,
             cached=module_state.cached(self.world.modules), process=surroundings.changes(found, left),
-            loads=bool(loaded - self.world.modules.keys()),
+            loads=bool(loaded - self.world.modules.keys()), shared=together,
         )  # fmt: skip
 
     def observe_moved(self, rep: int, names: Collection[str]) -> Observation:

@@ -54,6 +54,11 @@ def outline(value: Any) -> list[tuple[str, str, Any]]:
     return found
 
 
+def walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every object inside `value`, with its path."""
+    return ((entry.path, held) for entry, held in _Walk(_uncopied).steps(value, path))
+
+
 def arrays(value: Any) -> list[jax.Array]:
     """The jax arrays inside `value`, also those inside objects that jax takes for leaves."""
     found: list[jax.Array] = []

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 Lines = Sequence[tuple[str, str]]
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)"
@@ -14,6 +16,8 @@ _VERSION = r"\bv\d+(?:\.\d+)+|\d+(?:\.\d+){2,}"
 _TOKEN = re.compile(rf"0x[0-9a-fA-F]+|{_VERSION}|{_NUMBER}|[^\W\d_]+|\S")
 _UNITS = {"s", "ms", "us", "µs", "ns", "sec", "secs", "second", "seconds"}
 _RELATIVE = 1e-4
+_DOUBLE = 12  # digits that only numbers in double precision have to say
+FILE = "file "  # what the channels of files begin with
 
 
 def compare(expected: Lines, again: Lines, got: Lines, factor: float) -> dict[str, Any] | None:
@@ -25,11 +29,27 @@ def compare(expected: Lines, again: Lines, got: Lines, factor: float) -> dict[st
         left = expected[number] if number < len(expected) else None
         right = got[number] if number < len(got) else None
         if left is None or right is None or left[0] != right[0]:
-            return _difference(number, left, right)
-        masked = _masked(tokens(left[1]), tokens(again[number][1])) if number < len(again) else frozenset()
-        if not _line_agrees(tokens(left[1]), tokens(right[1]), masked, factor):
-            return _difference(number, left, right)
+            return difference(number, left, right)
+        masked = _masked(tokens(*left), tokens(*again[number])) if number < len(again) else frozenset()
+        if not _line_agrees(tokens(*left), tokens(*right), masked, factor):
+            return difference(number, left, right)
     return None
+
+
+def errors_in_double(expected: Lines, again: Lines, got: Lines) -> dict[tuple[int, int], float]:
+    """The errors of numbers that only double precision holds, in units of the bounds of single precision.
+
+    By line and position in it, from 0. Text of another shape has none.
+    """
+    found: dict[tuple[int, int], float] = {}
+    for number, (left, twin, right) in enumerate(zip(expected, again, got, strict=False)):
+        one, two, three = tokens(*left), tokens(*twin), tokens(*right)
+        if len(one) == len(two) == len(three):
+            for position, (a, b, c) in enumerate(zip(one, two, three, strict=True)):
+                size = _in_double(a, c) if a == b != c else 0.0
+                if size > 0:
+                    found[number, position] = size
+    return found
 
 
 def is_stable(expected: Lines, again: Lines) -> bool:
@@ -37,9 +57,33 @@ def is_stable(expected: Lines, again: Lines) -> bool:
     return [channel for channel, _ in expected] == [channel for channel, _ in again]
 
 
-def tokens(line: str) -> list[str]:
-    """Numbers, words and signs; white space does not count, because the width of printed arrays varies."""
-    return _TOKEN.findall(line)
+def tokens(channel: str, line: str) -> list[str]:
+    """Numbers, words and signs. White space does not count on a screen, because the width of printed arrays varies.
+
+    In a file, tabs and the indentation of words count, and whether a word and a number stand apart.
+    """
+    if not channel.startswith(FILE):
+        return _TOKEN.findall(line)
+    found: list[str] = []
+    end = 0
+    for match in _TOKEN.finditer(line):
+        space, token = line[end : match.start()], match[0]
+        found += ["\t"] * space.count("\t")
+        if space and (_is_word(token) and (not found or _is_number(found[-1]))):
+            found.append(space if not found else " ")
+        elif space and found and _is_word(found[-1]) and _is_number(token):
+            found.append(" ")
+        found.append(token)
+        end = match.end()
+    return found + ["\t"] * line[end:].count("\t")
+
+
+def _is_word(token: str) -> bool:
+    return (token.isalpha() and token not in {"nan", "inf"}) or token in {"-", "_", "#", '"', "'"}
+
+
+def _is_number(token: str) -> bool:
+    return re.fullmatch(_NUMBER, token) is not None
 
 
 def _masked(first: list[str], second: list[str]) -> frozenset[int] | None:
@@ -72,7 +116,7 @@ def _is_duration(left: list[str], right: list[str], position: int) -> bool:
 
     Printed with more digits, a measured time varies between two runs of the baseline, and a simulated one does not.
     """
-    rest = left[position + 1 : position + 4]
+    rest = [token for token in left[position + 1 : position + 5] if token != " "][:3]
     coarse = max(_digits(left[position]), _digits(right[position])) <= 2
     return rest == ["it", "/", "s"] or (coarse and rest[:1] != [] and rest[0] in _UNITS)
 
@@ -90,11 +134,31 @@ def _numbers_agree(a: str, b: str, factor: float) -> bool:
     if math.isnan(left) or math.isnan(right):
         return math.isnan(left) and math.isnan(right)
     if not any(mark in a + b for mark in ".eE"):
-        return left == right and _is_padded(a) == _is_padded(b)
+        return left == right and _is_padded(a) == _is_padded(b) and a.startswith("+") == b.startswith("+")
     bound = _RELATIVE * factor * abs(left)
     if _digits(a) >= 3:  # an error far below the bound may still move the last printed digit
         bound = max(bound, 1.01 * min(_last_place(a), _last_place(b)))  # the finer: fewer digits are another format
     return abs(left - right) <= bound
+
+
+def _in_double(a: str, b: str) -> float:
+    """The error of two numbers of which one has more digits than single precision, if that cannot be its value."""
+    if a == b or max(_digits(a), _digits(b)) < _DOUBLE:
+        return 0.0
+    try:
+        left, right = float(a), float(b)
+    except ValueError:
+        return 0.0
+    if not (math.isfinite(left) and math.isfinite(right)) or (_is_single(a) and _is_single(b)):
+        return 0.0
+    return abs(left - right) / (_RELATIVE * max(abs(left), abs(right)) or 1.0)
+
+
+def _is_single(number: str) -> bool:
+    """May it be a number of single precision, as far as its digits tell?"""
+    value = float(number)
+    with np.errstate(over="ignore"):
+        return abs(float(np.float32(value)) - value) <= _last_place(number)
 
 
 def _is_padded(number: str) -> bool:
@@ -108,7 +172,7 @@ def _last_place(text: str) -> float:
     return float(10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2])))
 
 
-def _difference(number: int, left: tuple[str, str] | None, right: tuple[str, str] | None) -> dict[str, Any]:
+def difference(number: int, left: tuple[str, str] | None, right: tuple[str, str] | None) -> dict[str, Any]:
     """Lines are numbered from 1, over all channels."""
 
     def show(line: tuple[str, str] | None) -> str:
