@@ -158,6 +158,53 @@ def test_results_that_outlive_a_call(place: str, trials: Trials) -> None:
     assert f"keeps results in {place}," in verdict.why
 
 
+SCALED = """\
+import jax
+import jax.numpy as jnp
+
+SCALE = 2.0
+
+
+class Settings:
+    @classmethod
+    def scale(cls, value):
+        def put():
+            global SCALE
+            SCALE = value
+        put()
+
+
+def scores(x, rep):
+    return _scores(x + rep)
+
+
+def _scores(x):
+    for _ in range(4):
+        x = jnp.tanh(x * SCALE)
+    return x
+"""
+COMPILED = SCALED.replace("def _scores", "@jax.jit\ndef _scores")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_frozen"),
+    [
+        (SCALED, COMPILED, True),
+        (COMPILED, COMPILED.replace("range(4)", "range(2 + 2)"), False),  # frozen in both
+        (SCALED, COMPILED.replace("_scores(x)", "_scores(x, scale)").replace("* SCALE", "* scale").replace(
+            "_scores(x + rep)", "_scores(x + rep, SCALE)"), False),
+        (SCALED.replace("global SCALE", "SCALE = 0"), COMPILED.replace("global SCALE", "SCALE = 0"), False),
+    ],
+    ids=["a constant", "also in the baseline", "a parameter", "nobody sets it"],
+)  # fmt: skip
+def test_globals_that_are_set_between_calls(before: str, after: str, is_frozen: bool, trials: Trials) -> None:
+    trials.write({"items.py": before, "bench.py": WITH_REP})
+    verdict = trials.screen({"items.py": after}, setup=None)
+    assert (verdict is not None) is is_frozen, verdict
+    if verdict is not None:
+        assert verdict.status is Status.UNPROVEN and "the old value of items.SCALE when" in verdict.why
+
+
 @pytest.mark.parametrize("kept", ["_calls.append(0)", "pass"])
 def test_wrong_after_many_calls(kept: str, trials: Trials) -> None:
     """Nothing but how often it ran tells such a function what to give."""

@@ -64,6 +64,7 @@ def screen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | Non
         or _untested(job, explored)
         or _too_small(job, explored)
         or _kept(explored)
+        or _frozen(explored)
     )
 
 
@@ -73,6 +74,15 @@ def _kept(explored: Mapping[str, Any]) -> Verdict | None:
     if not kept:
         return None
     why = f"the candidate keeps results in {kept[0]}, and every call gets the same values: let the workload take `rep`"
+    return Verdict(Status.UNPROVEN, why)
+
+
+def _frozen(explored: Mapping[str, Any]) -> Verdict | None:
+    """A compiled function takes a global for a constant. The workload does not call what sets it; others may."""
+    names = explored.get("frozen", [])
+    if not names:
+        return None
+    why = f"the candidate goes on with the old value of {' or '.join(names[:3])} when that is set between two calls"
     return Verdict(Status.UNPROVEN, why)
 
 

@@ -13,7 +13,7 @@ from . import compare, precision, targets, text
 from .channel import Channel
 from .hosts import Arm, Host
 from .memory import is_memory
-from .outlived import outlives
+from .outlived import frozen, outlives
 from .parity import Judged, Reference, new_warning, slack
 from .program import REFUSED, Observation, WorkloadError, describe
 from .scripts import compare_scaled
@@ -168,6 +168,9 @@ def _check(host: Host, channel: Channel, reference: Reference, chosen: int, dead
         if outlives(host, reference, chosen, _DRAWN_SHARE * (deadline - time.monotonic())):
             kept = ["a place that outlives its calls"]
     channel.put("kept", kept)
+    if parity["failure"] is None and not kept:
+        channel.stage("both arms: globals that are set between two calls")
+        channel.put("frozen", frozen(host, reference, chosen, _DRAWN_SHARE * (deadline - time.monotonic())))
     if parity["failure"] is None and ran:
         _sabotage(host, channel, reference, chosen, allowed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dis
 import functools
 import gc
 import math
@@ -21,6 +22,7 @@ _LARGE = 1 << 26  # bytes of an array beyond which its contents are not read
 _CACHED = type(functools.lru_cache(len))
 _CONTAINERS = (dict, list, set, collections.deque)
 _RESULTS = {"python float", "python complex"}
+_STORE = dis.opmap["STORE_GLOBAL"]
 _NOT_DATA = {"callable", "code", "opaque", "tracer", "cycle", "shared"}
 
 State = Mapping[str, int]
@@ -64,6 +66,27 @@ def replace(modules: Mapping[str, types.ModuleType], names: Collection[str], by:
         for name, value in list(getattr(module, "__dict__", {}).items()):
             if f"{module_name}.{name}" in names and not isinstance(value, CODE) and not is_function(value):
                 setattr(module, name, by(value))
+
+
+def rebound(modules: Mapping[str, types.ModuleType]) -> frozenset[str]:
+    """The globals that functions and methods of their own module set, whether or not these are ever called."""
+    found: set[str] = set()
+    for module_name, module in modules.items():
+        for value in list(getattr(module, "__dict__", {}).values()):
+            own = isinstance(value, type) and value.__module__ == module_name
+            for one in [value, *(vars(value).values() if own else ())]:
+                function = getattr(one, "__func__", one)
+                function = getattr(function, "__wrapped__", function) if is_function(function) else None
+                if isinstance(function, types.FunctionType) and function.__module__ == module_name:
+                    found |= {f"{module_name}.{name}" for name in _set_by(function.__code__)}
+    return frozenset(found)
+
+
+def _set_by(code: types.CodeType) -> set[str]:
+    names: set[str] = set()
+    if _STORE in code.co_code[::2]:
+        names = {step.argval for step in dis.get_instructions(code) if step.opcode == _STORE}
+    return names.union(*(_set_by(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)))
 
 
 def opaque(modules: Mapping[str, types.ModuleType]) -> list[str]:

@@ -1,10 +1,13 @@
-"""Results that outlive a call: a call with new values after another one, and the same as the first in its world."""
+"""What outlives a call: a call with new values after another one, and the same as the first in its world."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from . import compare
-from .hosts import Host
+from .hosts import Arm, Host
 from .parity import Reference
+from .program import Observation
 from .served import BASELINE, Opening
 
 _CALLS = 4
@@ -18,12 +21,29 @@ def outlives(host: Host, reference: Reference, chosen: int, seconds: float) -> b
     if _CALLS * reference.first[0].seconds > seconds:
         return False
     names = sorted(reference.first[0].known)
-    if _depends(host, Opening("candidate", chosen), names, reference.factor) is not True:
+    return _only_candidate(host, chosen, reference, lambda arm: arm.observe_moved(0, names))
+
+
+def frozen(host: Host, reference: Reference, chosen: int, seconds: float) -> list[str]:
+    """The globals that functions of the project set, if the candidate goes on with the values that they had before.
+
+    Those that the workload sets by itself have been compared. `seconds` is what this may take.
+    """
+    first = reference.first[0]
+    names = sorted(first.rebound.difference(*(call.globals for call in reference.first)))
+    if not names or _CALLS * first.seconds > seconds:
+        return []
+    return names if _only_candidate(host, chosen, reference, lambda arm: arm.observe_set(0, names)) else []
+
+
+def _only_candidate(host: Host, chosen: int, reference: Reference, call: Callable[[Arm], Observation]) -> bool:
+    """Does what `call` gives depend on the call before in the candidate, and not so in the baseline?"""
+    if _depends(host, Opening("candidate", chosen), call, reference.factor) is not True:
         return False
-    return _depends(host, BASELINE, names, reference.factor) is False
+    return _depends(host, BASELINE, call, reference.factor) is False
 
 
-def _depends(host: Host, opening: Opening, names: list[str], factor: float) -> bool | None:
+def _depends(host: Host, opening: Opening, call: Callable[[Arm], Observation], factor: float) -> bool | None:
     """None where the workload does not take such values."""
     found = []
     for calls_before in (0, 1):
@@ -31,7 +51,7 @@ def _depends(host: Host, opening: Opening, names: list[str], factor: float) -> b
             with host.open(opening) as arm:
                 for _ in range(calls_before):
                     arm.observe(0)
-                found.append(arm.observe_moved(0, names))
+                found.append(call(arm))
         except (Exception, SystemExit):
             return None
     if any(one.error for one in found):

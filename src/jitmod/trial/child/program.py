@@ -42,7 +42,8 @@ class Observation:
     `earlier` is the output of the call before, if that looks otherwise by now: its buffers are used again. `globals`
     are the module globals that it changed, `known` the names of all there were, `process` is what else it changed for
     those that come later, by name and in words; `loads`: it imported libraries; `cached` are functions that keep
-    results. `shared` are the parts of the output that are one. `rep` is the number of the call.
+    results, `rebound` are globals that functions set. `shared` are the parts of the output that are one. `rep` is the
+    number of the call.
     """
 
     output: list[Entry] = field(default_factory=list)
@@ -62,6 +63,7 @@ class Observation:
     process: dict[str, str] = field(default_factory=dict)
     loads: bool = False
     shared: frozenset[sharing.Shared] = frozenset()
+    rebound: frozenset[str] = frozenset()
 
     @property
     def is_renewable(self) -> bool:
@@ -139,6 +141,7 @@ class Program:
             earlier=earlier, globals=changed, known=frozenset(known), files=written, seconds=seconds, rep=rep,
             cached=module_state.cached(self.world.modules), process=surroundings.changes(found, left),
             loads=bool(loaded - self.world.modules.keys()), shared=together,
+            rebound=module_state.rebound(self.world.modules),
         )  # fmt: skip
 
     def observe_moved(self, rep: int, names: Collection[str]) -> Observation:
@@ -151,6 +154,12 @@ class Program:
             return Observation(error=describe(error))
         jax.clear_caches()  # type: ignore[no-untyped-call]
         return self.observe(rep, given)
+
+    def observe_set(self, rep: int, names: Collection[str]) -> Observation:
+        """A call with other values in the globals of these names, as a function may have set them."""
+        with self.world:
+            module_state.replace(self.world.modules, names, sabotage.scaled)
+        return self.observe(rep)
 
     def _earlier(self, output: Any, noted: list[Entry]) -> list[Entry]:
         """The last output as it looks now, where that is not as it was."""

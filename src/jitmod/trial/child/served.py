@@ -137,6 +137,10 @@ class Served:
         """A call with other values in its arguments and in the globals of these names."""
         return self._program.observe_moved(rep, names)
 
+    def observe_set(self, rep: int, names: Sequence[str]) -> Observation:
+        """A call after the globals of these names were set to other values."""
+        return self._program.observe_set(rep, names)
+
     def first_call(self) -> tuple[Observation, dict[str, Any]]:
         """The first call, and what it took as a cold one."""
         try:
