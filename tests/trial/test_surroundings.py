@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import decimal
 import gc
 import io
 import locale
@@ -38,6 +39,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
     "random.getstate()": (random.random, "SHA-256"),
     "np.random.get_state()": (np.random.rand, "SHA-256"),
     "handler of SIGTERM": (lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN), "SIG_IGN"),
+    "decimal.getcontext()": (lambda: setattr(decimal.getcontext(), "prec", 7), "prec=7"),
     "gc.isenabled()": (gc.disable, "False"),
     "gc.get_threshold()": (lambda: gc.set_threshold(701), "(701, "),
     "sys.getswitchinterval()": (lambda: sys.setswitchinterval(0.004), "0.004"),
@@ -68,6 +70,8 @@ def restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("restored")
 def test_changes_are_named_and_taken_back(tmp_path: Path) -> None:
     state, before = ProcessState.capture(), surroundings.now(str(tmp_path))
+    assert surroundings.changes(before, surroundings.now(str(tmp_path))) == {}
+    assert decimal.Decimal(1) / 3 < 1  # flags an operation as inexact
     assert surroundings.changes(before, surroundings.now(str(tmp_path))) == {}
     for change, _ in CHANGES.values():
         change()

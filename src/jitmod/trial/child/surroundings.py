@@ -64,6 +64,13 @@ def _handled(number: signal.Signals) -> Setting:
     return Setting(lambda: signal.getsignal(number), write)
 
 
+def _decimals() -> decimal.Context:
+    """Without what earlier operations have flagged."""
+    found = decimal.getcontext().copy()
+    found.clear_flags()
+    return found
+
+
 def _switch_gc(on: bool) -> None:
     (gc.enable if on else gc.disable)()
 
@@ -77,7 +84,7 @@ SETTINGS: Mapping[str, Setting] = {
     "gc.isenabled()": Setting(gc.isenabled, _switch_gc),
     "gc.get_threshold()": Setting(gc.get_threshold, lambda value: gc.set_threshold(*value)),
     "socket.getdefaulttimeout()": Setting(socket.getdefaulttimeout, socket.setdefaulttimeout),
-    "decimal.getcontext()": Setting(lambda: decimal.getcontext().copy(), decimal.setcontext),
+    "decimal.getcontext()": Setting(_decimals, decimal.setcontext),
     "np.geterr()": Setting(lambda: dict(np.geterr()), lambda value: np.seterr(**value)),
     "np.get_printoptions()": Setting(lambda: dict(np.get_printoptions()), lambda value: np.set_printoptions(**value)),
     "logging.disable": _variable(logging.root.manager, "disable"),
