@@ -114,11 +114,10 @@ def test_ways_around_the_streams(install: Callable[[], Routers], tree: Tree) -> 
         with open("/dev/stdout", "a") as file:
             file.write("file\n")
         print("six", end="")
-    assert seen.lines[:6] == [
-        ("stdout", "one two"), ("stdout", "three"), ("stdout", "four"), ("stderr", "five"), ("stdout", "six"),
-        ("stdout", "file"),
-    ]  # fmt: skip
-    assert seen.lines[6:] == [("stdout", "program"), ("stdout", "worker"), ("stderr", "problem")]
+    lines = [line for line in seen.lines if line[0] != "warning"]  # jax warns where it has threads
+    assert lines[:5] == [("stdout", "one two"), ("stdout", "three"), ("stdout", "four"), ("stderr", "five"),
+                         ("stdout", "six")]  # fmt: skip
+    assert lines[5:] == [("stdout", "file"), ("stdout", "program"), ("stdout", "worker"), ("stderr", "problem")]
 
 
 def test_xla_speaks_as_often_as_it_compiles(install: Callable[[], Routers], tree: Tree) -> None:
