@@ -1,4 +1,4 @@
-"""Random call graphs before and after hoist-jit, trace-scalars and jitify; writes what was found to call_graphs.md.
+"""Random call graphs before and after the codemods of boundaries; writes what was found to call_graphs.md.
 
 python benchmarks/call_graphs.py [PROGRAMS]        # make graphs: 500
 """

@@ -36,6 +36,7 @@ from jitmod.analysis.cost import WORTH_A_JIT, WORTH_A_PATCH, Costs
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses
 from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.tracing import EagerCode
 from jitmod.model import Finding, Patch, Refusal, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
 from jitmod.rewrite.edits import EditConflict, compose
@@ -159,7 +160,7 @@ def generate(net: eqx.nn.MLP, ids: jax.Array):
         namer = Namer.of(module)
         costs = Costs(effects.inference)
         found: list[Finding] = []
-        for block in Blocks(module, effects, contexts).find():
+        for block in Blocks(module, effects, contexts, EagerCode(module, effects)).find():
             match block:
                 case Blocked():
                     if self._is_hot(block.heavy, block.function, contexts):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from call_graphs import program
+from jitmod.codemods.fuse_jits import FuseJits
 from jitmod.codemods.hoist_jit import HoistJit
 from jitmod.codemods.jitify import Jitify
 from jitmod.codemods.trace_scalars import TraceScalars
@@ -18,7 +19,7 @@ from jitmod.rewrite.codemod import Codemod
 sys.path.append(str(Path(__file__).parent.parent / "codemods"))
 from harness import difference, findings, reasons, rewritten, run
 
-CODEMODS: tuple[Codemod, ...] = (HoistJit(), TraceScalars(), Jitify())
+CODEMODS: tuple[Codemod, ...] = (HoistJit(), TraceScalars(), Jitify(), FuseJits())
 
 
 @dataclass(frozen=True)

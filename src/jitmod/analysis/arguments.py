@@ -129,7 +129,7 @@ class Arguments:
         if not isinstance(function, Function):
             return False
         names = [p.arg for p in function.parameters]
-        for options in self._jit_options(function):
+        for options in self.jit_options(function):
             for keyword in options.keywords:
                 try:
                     chosen = ast.literal_eval(keyword.value)
@@ -146,7 +146,7 @@ class Arguments:
                     return True
         return False
 
-    def _jit_options(self, function: Function) -> Iterator[ast.Call]:
+    def jit_options(self, function: Function) -> Iterator[ast.Call]:
         """The calls of `jit` that made a function compiled."""
         infer = self.effects.inference
         yield from (d for d in function.decorators if isinstance(d, ast.Call))

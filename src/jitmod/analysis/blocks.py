@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from collections.abc import Sequence as Several
 from dataclasses import dataclass
-from functools import cached_property
 
 from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.effects import Effects
@@ -58,10 +57,8 @@ class Blocks:
     module: SourceModule
     effects: Effects
     contexts: Contexts
-
-    @cached_property
-    def code(self) -> EagerCode:
-        return EagerCode(self.module, self.effects)
+    code: EagerCode
+    of_pure_ones: bool = False  # also of functions that are pure as a whole, for which the callers' boundary would do
 
     def find(self) -> Iterator[Block | Blocked]:
         for node, function in self.module.functions.items():
@@ -80,6 +77,8 @@ class Blocks:
         classes = self.effects.inference.classes
         if function.owner is not None and classes.is_module(function.owner):
             return True
+        if self.of_pure_ones:
+            return False
         called = bool(self.effects.inference.call_sites(function)) or self._is_value(function)
         whole = function.owner is None and not self.code.iterates(function)
         return called and whole and not self.effects.of_function(function)

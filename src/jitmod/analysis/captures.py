@@ -109,6 +109,7 @@ class Capturing:
     traced: frozenset[ast.arg] = frozenset()  # parameters that always get device values
     internal: frozenset[ast.AST] = frozenset()  # reads of what the moved code has bound before
     whole: frozenset[ast.AST] = frozenset()  # expressions that are evaluated outside, and passed
+    passes_globals: bool = False  # arrays and Modules of the module: else they are constants of the compiled program
     paths: dict[str, list[ast.expr]] = field(default_factory=dict)
     _kinds: dict[str, Kind] = field(default_factory=dict)
     _foreign: dict[str, tuple[ast.expr, ...]] = field(default_factory=dict)
@@ -185,7 +186,8 @@ class Capturing:
             return
         if self._is_inside(scope.node) or (name.id in self.own and scope is self._scope):
             return
-        if scope.parent is None and (self.function is not None or not self._varies_at_top(scope, name.id)):
+        of_module = scope.parent is None and (self.function is not None or not self._varies_at_top(scope, name.id))
+        if of_module and not (self.passes_globals and self._holds_arrays(scope, name)):
             return self._check_variable(scope, name)
         if isinstance(scope.node, ast.ClassDef):
             raise Unplannable("local-callable", name, f"`{name.id}` belongs to the body of a class")
@@ -207,6 +209,13 @@ class Capturing:
         bindings = scope.bindings[name]
         fixed = all(b.how in ("import", "def", "class") for b in bindings)
         return not fixed and (len(bindings) > 1 or bindings[0].how in ("item", "augment"))
+
+    def _holds_arrays(self, scope: Scope, name: ast.Name) -> bool:
+        """Whether a name of the module is a variable that holds an array or a Module."""
+        kind = self.effects.inference.kind(name, self.module)
+        model = isinstance(kind, Instance) and self.effects.inference.classes.is_module(kind.cls)
+        variable = all(b.how not in ("import", "def", "class") for b in scope.bindings[name.id])
+        return variable and (model or isinstance(kind, Array | Device | NdArray))
 
     def _check_variable(self, scope: Scope, name: ast.Name) -> None:
         holder = self.function or next(iter(self.module.functions.values()), None)

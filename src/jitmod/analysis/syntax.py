@@ -50,6 +50,17 @@ def calls(root: ast.AST) -> Iterator[ast.Call]:
     return (n for n in walk(root) if isinstance(n, ast.Call))
 
 
+def calls_outside_functions(root: ast.AST) -> Iterator[ast.Call]:
+    """The calls below a node that run with it: none inside of functions that are defined there."""
+    later = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    todo = [root]
+    while todo:
+        node = todo.pop(0)
+        if isinstance(node, ast.Call):
+            yield node
+        todo += [child for child in children(node) if not isinstance(child, later)]
+
+
 def below(root: ast.AST, apart: AbstractSet[ast.AST] = frozenset()) -> Iterator[ast.AST]:
     """`root` and the nodes below it, but for those in `apart` and what is below them."""
     todo = [root]

@@ -146,9 +146,9 @@ class EagerCode:
                     if isinstance(kind, Routine) and isinstance(kind.target, Function) and self.iterates(kind.target):
                         what = f"`{ast.unparse(node.func)}` loops over a model, which a trace would unroll"
                         yield hazard("unknown-iterable", node, module, what)
-                    yield from (h for h in self._of_call(node) if not _is_fine_under_jit(h))
+                    yield from (h for h in self._of_call(node) if not is_fine_under_jit(h))
                 case ast.Lambda() if not self._is_applied(node):
-                    yield from (h for h in effects.of_function(module.functions[node]) if not _is_fine_under_jit(h))
+                    yield from (h for h in effects.of_function(module.functions[node]) if not is_fine_under_jit(h))
                 case ast.NamedExpr() | ast.Await() | ast.Yield() | ast.YieldFrom():
                     yield hazard("host-effect", node, module, f"`{ast.unparse(node)[:60]}`")
                 case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() | ast.Starred():
@@ -217,7 +217,7 @@ def _is_own_read(found: Hazard, spans: Several[tuple[str, int, int, str]]) -> bo
     )
 
 
-def _is_fine_under_jit(found: Hazard) -> bool:
+def is_fine_under_jit(found: Hazard) -> bool:
     """Control flow of jax itself is no hazard of a jit, only of a vmap."""
     return found.reason == "batched-branch" and "branches in Python" not in found.what
 

@@ -39,6 +39,7 @@ class Extraction:
     effects: Effects
     namer: Namer
     name: str = ""
+    ending: str = ""  # of the name; by what the block does where there is none
     _local: dict[str, str] = field(default_factory=dict)  # attributes that the block binds: their names inside
 
     @property
@@ -60,7 +61,7 @@ class Extraction:
         receivers = {n for node, _, _ in uses for n in walk(node) if isinstance(n, ast.Name)}
         capturing = Capturing(
             self.module, block.function, self.effects, None, internal=flow.internal | receivers, whole=flow.whole,
-            traced=traced_parameters(uses, plans, self.effects),
+            traced=traced_parameters(uses, plans, self.effects), passes_globals=True,
         )  # fmt: skip
         capturing.gather(list(block.parts))
         for node, _, function in uses:
@@ -136,6 +137,8 @@ class Extraction:
 
     def _wish(self) -> str:
         symbol = self.block.function.name.rpartition(".")[2].strip("_")
+        if self.ending:
+            return f"_{snake(symbol)}_{self.ending}"
         text = ast.unparse(self.block.heavy)
         learns = any(word in text for word in ("grad", "update")) or len(self.block.statements) > 2
         return f"_{snake(symbol)}_{'step' if learns else 'forward'}"
@@ -215,6 +218,10 @@ class Extraction:
         if not outs:
             raise Unplannable("too-small", first, "nothing reads what it computes")
         lines.append(f"return {', '.join(outs)}")
+        if not flow.live and isinstance(self.module.parents[tails[0][0]], ast.Return):
+            gone = Edit(document.line_starts[first.lineno - 1], stop, "")
+            user = [gone, replacing(document, tails[0][0], self._call(lifting))]
+            return _merged_return(lines, outs), user
         bound = f"{', '.join(targets)} = "
         call = f"{bound}{self._call(lifting, bound)}"
         user = [Edit(start, stop, f"{call}\n" if end is not None else call)]

@@ -48,7 +48,7 @@ class Lifting:
         return self.module.document
 
     def _parameter_name(self, capture: Capture) -> str:
-        if capture.path.isidentifier() and capture.path not in self.bound:
+        if capture.path.isidentifier() and capture.path not in self.bound and not capture.path.isupper():
             return capture.path
         wish = capture.path.rpartition(".")[2].strip("_") or "value"
         if not capture.path.replace(".", "_").isidentifier():  # an item: `frames[t]`

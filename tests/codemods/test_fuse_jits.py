@@ -1,0 +1,252 @@
+"""What fuse-jits compiles as one, what it leaves alone, and that programs do the same before and after."""
+
+from __future__ import annotations
+
+import pytest
+from harness import assert_equivalent, findings, program, rewritten
+from jitmod.codemods.fuse_jits import FuseJits
+
+from jitmod.model import Patch, Refusal
+
+DATA = """
+    X = jnp.arange(9.0).reshape(3, 3) / 9
+    NET = eqx.nn.Linear(3, 3, key=jax.random.key(0))
+
+    @jax.jit
+    def h1(x):
+        return jnp.tanh(x) * 2
+
+    @jax.jit
+    def h2(x, y):
+        return x @ y + x
+
+    @eqx.filter_jit
+    def through(net, x, times=1):
+        return net(x) * times
+
+"""
+
+WHOLE = """
+    def plain(x, y):
+        a = h1(x)
+        return h2(a, y) * 0.5
+
+    def several(x: jax.Array, key: jax.Array):
+        k1, k2 = jax.random.split(key)
+        if x.shape[0] > 2:
+            x = h1(x)
+        if x.shape != (3, 3):
+            raise ValueError(f"{x.shape}")
+        return x, [h2(x, jax.random.normal(k1, (3, 3))), h1(jax.random.normal(k2, (2,)))]
+
+    def network(net: eqx.nn.Linear, x: jax.Array):
+        a = through(net, x)
+        return through(net, a, 3) + a
+
+    def scaled(x: jax.Array, times: float = 2.0):
+        return h2(h1(x), x) * times
+
+    def mapped(x: jax.Array):
+        return jax.vmap(h1)(x).sum()
+
+    def around(x: jax.Array):
+        y = (x - x.mean()) / (x.std() + 1e-6)
+        y = jnp.clip(y, -1, 1) * jnp.exp(-y) + jnp.cos(y)
+        return h1(y)
+
+    rows = jax.vmap(h2, in_axes=(0, None))
+
+    def workload(rep: int):
+        return (plain(X, np.ones((3, 3)) * rep), several(X, jax.random.key(rep)), network(NET, X[rep % 3]),
+                mapped(X), scaled(X), scaled(X, rep / 3), around(X * rep), rows(X, X),
+                several(X[:2] if rep == 2 else X, jax.random.key(1)))
+    """
+PARTS = """
+    class Filter:
+        def __init__(self):
+            self.gain = 2.0
+
+        def step(self, x: jax.Array):
+            # the gain of now
+            a = h1(x) * self.gain
+
+            # and back
+            return h2(a, a) / 2  # half
+
+    def run(xs: list[jax.Array], w: jax.Array):
+        out = []
+        for x in xs:
+            a = h2(x, w)
+            w = h1(a) * 0.1 + w
+            out.append(float(w.sum()))
+            print(out)
+        return w, out
+
+    def arms(x: jax.Array):
+        a = h2(h1(x), x)
+        if float(a.sum()) > 0:
+            return h1(h1(a))
+        return h2(h1(-a), a)
+
+    def results(x: jax.Array, n: int):
+        a = h1(x)
+        return {"z": a, "a": h2(a, a)}, x, n
+
+    def shaped(x: jax.Array, n: int):
+        return h2(h1(x), x) + jnp.zeros(n).sum() + SHIFT
+
+    def network(x: jax.Array, n: int):
+        return through(NET, h1(x), n)
+
+    SHIFT = jnp.ones(3)
+
+    def shift(by: float):
+        global SHIFT
+        SHIFT = SHIFT + by
+
+    def workload(rep: int):
+        shift(rep)
+        track = Filter()
+        first = track.step(X)
+        track.gain += rep
+        return (first, track.step(X), run([X, X + rep], X), arms(X), arms(-X), results(X, 2), shaped(X, rep),
+                network(X[0], rep))
+    """
+
+
+@pytest.mark.parametrize("body", [WHOLE, PARTS], ids=["whole functions", "parts of functions"])
+def test_same_results(body: str) -> None:
+    before = program(DATA + body)
+    found = [f for f in findings(FuseJits(), before) if f.site.symbol != "workload"]
+    assert len(found) > 4
+    assert all(isinstance(f, Patch) for f in found)
+    after = rewritten(FuseJits(), before)
+    assert_equivalent(before, after)
+    assert not any(isinstance(finding, Patch) for finding in findings(FuseJits(), after))
+
+
+def test_whole_functions_get_a_decorator() -> None:
+    after = rewritten(FuseJits(), program(DATA + WHOLE))
+    assert after.count("@jax.jit\n") == 2 + 5
+    assert after.count("@eqx.filter_jit\n") == 1 + 1
+    assert "rows = jax.jit(jax.vmap(h2, in_axes=(0, None)))" in after
+
+
+def test_comments_stay_where_they_were() -> None:
+    after = rewritten(FuseJits(), program(DATA + PARTS))
+    assert "        # the gain of now\n\n        # and back\n        return _step_fused(x, self.gain)  # half" in after
+    assert "        w, sum_value = _run_fused(x, w)\n        out.append(float(sum_value))\n" in after
+
+
+HELPERS = """
+    @jax.jit
+    def once(x):
+        return x + 1
+
+    @jax.jit
+    def twice(x):
+        return x * 2
+
+    @jax.jit
+    def elsewhere(x):
+        return x - 1
+
+    @jax.jit
+    def named(x):
+        return x / 2
+
+    @jax.jit  # measured
+    def noted(x):
+        return x * x
+
+    @jax.jit
+    def maybe(x):
+        return -x
+
+    @jax.jit
+    def numbered(x, n):
+        return x * n * n
+
+    __all__ = ["named"]
+
+    def all_of_them(x: jax.Array):
+        x = twice(twice(once(x)))
+        if x.ndim > 1:
+            x = maybe(x)
+        return numbered(noted(named(elsewhere(x))), 3)
+
+    def other(x: jax.Array):
+        return elsewhere(x)
+
+    def workload(rep: int):
+        return all_of_them(X + rep), other(X)
+    """
+
+
+def test_the_jit_of_a_helper_is_dropped_where_it_is_reached_once_and_not_named_elsewhere() -> None:
+    before = program(DATA + HELPERS)
+    (patch,) = [f for f in findings(FuseJits(), before) if isinstance(f, Patch)]
+    assert [variant.form for variant in patch.variants] == ["one jit", "no inner jits"]
+    after = rewritten(FuseJits(), before)
+    assert_equivalent(before, after)
+    without = [line for line, above in zip(after.split("\n")[1:], after.split("\n"), strict=False)
+               if line.startswith("def ") and not above.startswith("@")]  # fmt: skip
+    assert without == ["def once(x):", "def other(x: jax.Array):", "def workload(rep: int):"]
+    assert len(patch.variants[1].edits) == len(patch.variants[0].edits) + 1  # and that of `maybe`
+
+
+REFUSED = {
+    "text is printed in between": ("a = h1(x)\n        print('now')\n        return h2(a, a)", "host-effect"),
+    "a computed value decides": ("a = h1(x)\n        assert a.sum() > 0\n        return h2(a, a)", "batched-branch"),
+    "a static argument": ("return powered(h1(x), n) + powered(x, 2)", "varying-static"),
+    "a donated argument": ("return donating(h1(x)) + h1(x)", "mixed-context"),
+    "a variable of the module": ("return h2(h1(x), x) * SCALE", "rebound-global"),
+    "the caller's array may change": ("a = h1(x)\n        y += 1\n        return h2(a, y)", "inplace-ndarray"),
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), REFUSED.values(), ids=REFUSED)
+def test_refused(body: str, reason: str) -> None:
+    text = program(
+        DATA
+        + f"""
+    SCALE = 2.0
+
+    @functools.partial(jax.jit, static_argnames="n")
+    def powered(x, n):
+        return x**n
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def donating(x):
+        return x + 1
+
+    def f(x, n: int, y=None):
+        {body}
+
+    def change(value: float):
+        global SCALE
+        SCALE = value
+
+    def workload(rep: int):
+        change(rep)
+        return f(X, 3, np.ones((3, 3)))
+    """
+    )
+    found = [f for f in findings(FuseJits(), text) if f.site.symbol == "f"]
+    assert [f.reason for f in found if isinstance(f, Refusal)] == [reason]
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def f(x: jax.Array):\n        return h1(x)",
+        "def f(x: jax.Array):\n        return h1(x) + 1",
+        "@jax.jit\n    def f(x: jax.Array):\n        return h2(h1(x), x)",
+        "def g(x: jax.Array):\n        return h2(h1(x), x)\n\n    f = jax.jit(g)",
+        "def f(x: jax.Array):\n        yield h1(x)\n        yield h2(x, x)",
+    ],
+)
+def test_left_alone(body: str) -> None:
+    text = program(f"{DATA}\n    {body}\n\n    def workload(rep: int):\n        return f(X)\n")
+    assert [f for f in findings(FuseJits(), text) if f.site.symbol == "f"] == []
