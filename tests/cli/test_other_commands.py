@@ -95,7 +95,10 @@ def test_explain_list(run: Run, tmp_path: Path) -> None:
     assert ["loop-else", "the loop has an else branch"] in [line.split(maxsplit=1) for line in lines]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [(["nope"], "codemods: toy; reason"), ([], "explain --list")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["nope"], "codemods: toy; reason"), ([], "explain --list"), (["toy", "--measure"], "fuse-jits --measure")],
+)
 def test_explain_something_unknown(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
     result = run(tmp_path, "explain", *arguments)
     assert result.exit_code == 2 and message in result.stderr
