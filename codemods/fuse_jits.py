@@ -18,9 +18,9 @@ When it refuses
 
 Safety
     A jit inside is kept where a trace reaches its function twice or more: its inner structure makes compiling faster,
-    and XLA inlines it (`jitmod explain fuse-jits --measure` shows by how much on your jax). It is dropped where a trace reaches it once and nothing else names the function. Results may
-    differ by rounding, as any jit changes the order of floating-point operations. A larger program is not always a
-    faster one, so that nothing is committed without a trial.
+    and XLA inlines it (`jitmod explain fuse-jits --measure` shows by how much on your jax). It is dropped where a trace
+    reaches it once and nothing else names the function. Results may differ by rounding, as any jit changes the order of
+    floating-point operations. A larger program is not always a faster one: nothing is committed without a trial.
 
 References
     https://docs.jax.dev/en/latest/jit-compilation.html
