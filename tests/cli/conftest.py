@@ -14,7 +14,7 @@ _DELIVERY = Path(__file__).parents[1] / "delivery"
 sys.path.insert(0, str(_DELIVERY))
 
 from fixtures_git import checkout, git, isolated_git  # noqa: E402, F401
-from toy import Toy, TrialLog  # noqa: E402
+from toy import Toy, TrialLog, WholeTrial  # noqa: E402
 
 Run = Callable[..., Result]
 
@@ -30,7 +30,7 @@ def run(trial: TrialLog, monkeypatch: pytest.MonkeyPatch) -> Run:
     from jitmod.cli.main import app
 
     module = ModuleType("jitmod.trial.trial")
-    module.try_patch = trial  # type: ignore[attr-defined]
+    module.try_patch, module.try_arms = trial, WholeTrial()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "jitmod.trial.trial", module)
     monkeypatch.setattr("jitmod.rewrite.codemod.available", lambda: {"toy": Toy})
 

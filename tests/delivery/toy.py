@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -100,3 +100,20 @@ class TrialLog:
         judges = [{"warm": {"seconds": {"baseline": [0.04, 0.05, 0.9], "candidate": [0.025, 0.02, 0.024]}}}]
         job, evidence = {"symbol": symbol}, {"workload": workload.name, "judges": judges}
         return ToyTrial(verdict, job, evidence, patch.variants[0], {"size": 8} if accepted else {})
+
+
+@dataclass
+class WholeTrial:
+    """Rejects a branch with `most` patches or more."""
+
+    most: int = 99
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, candidate: Mapping[str, str | None], **options: Any) -> ToyTrial:
+        count = sum((text or "").count("fast(x, 8)") for text in candidate.values())
+        base = "".join((options["code_root"] / path).read_text("utf-8", "replace") for path in sorted(candidate))
+        self.calls.append({"count": count, "base": base, "workload": options["workload"].name})
+        accepted = count < self.most
+        verdict = Verdict(Status.ACCEPTED, "faster", speedup=3.0, speedup_ci=(2.0, 4.0)) if accepted else Verdict(
+            Status.REJECTED, "another value", test="parity")  # fmt: skip
+        return ToyTrial(verdict, {}, {}, None, {})

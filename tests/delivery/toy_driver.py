@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from toy import Toy, TrialLog
+from toy import Toy, TrialLog, WholeTrial
 
 from jitmod.cli.main import main
 from jitmod.rewrite import codemod
 
 if __name__ == "__main__":
     module = ModuleType("jitmod.trial.trial")
-    module.try_patch = TrialLog()  # type: ignore[attr-defined]
+    module.try_patch, module.try_arms = TrialLog(), WholeTrial()  # type: ignore[attr-defined]
     sys.modules["jitmod.trial.trial"] = module
     codemod.available = lambda: {"toy": Toy}
     main()

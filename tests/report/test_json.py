@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import jsonschema
 import pytest
 
 from jitmod.analysis.reasons import REASONS
-from jitmod.model import Applicability, Status
+from jitmod.delivery.whole import Whole
+from jitmod.model import Applicability, Status, Verdict
+from jitmod.report import text
 from jitmod.report.json import SCHEMA_VERSION, render
 from jitmod.report.run import Run
 
@@ -39,7 +42,7 @@ def test_empty_report_is_valid() -> None:
 
 def test_keys_come_in_the_order_of_the_contract(run: Run) -> None:
     report = strict(render(run))
-    assert list(report) == ["schema_version", "jitmod", "findings", "errors", "summary"]
+    assert list(report) == ["schema_version", "jitmod", "findings", "errors", "summary", "whole"]
     assert report["schema_version"] == SCHEMA_VERSION == SCHEMA["properties"]["schema_version"]["const"]
 
 
@@ -122,3 +125,17 @@ def test_schema_refuses_what_is_wrong(run: Run, path: list[Any], value: Any) -> 
     inner[path[-1]] = value
     with pytest.raises(jsonschema.ValidationError):
         validate(report)
+
+
+def test_a_branch_as_a_whole(run: Run) -> None:
+    verdict = Verdict(Status.ACCEPTED, "faster", speedup=3.0, speedup_ci=(2.0, 4.0),
+                      cold={"baseline": 2.0, "candidate": 3.0, "breakeven_calls": 12.2})  # fmt: skip
+    whole = replace(run, branch="jitmod/all", whole=(Whole("bench/work.py:run", verdict),))
+    report = strict(render(whole))
+    validate(report)
+    assert [(one["workload"], one["trial"]["verdict"], one["trial"]["commit"]) for one in report["whole"]] == [
+        ("bench/work.py:run", "accepted", None)
+    ]
+    assert list(text.whole_lines(whole)) == [
+        "jitmod/all as a whole, bench/work.py:run: accepted 3x (2 to 4); cold 2 s -> 3 s; paid back after 12 calls"
+    ]

@@ -140,6 +140,7 @@ def _commit(session: Session, terms: Terms, branch: str, base: str | None, forma
         resumed=done.start.resumed,
         dirty=bool(dirty),
         tried=True,
+        whole=done.whole,
     )
     if format is Format.TEXT:
         text.write(run, sys.stdout)
@@ -195,7 +196,7 @@ def _terms(
     require_gpu: bool,
 ) -> Terms:
     from jitmod.delivery.attempt import Terms
-    from jitmod.trial.trial import try_patch
+    from jitmod.trial.trial import try_arms, try_patch
 
     settings = session.config.gate
     if min_speedup is not None:
@@ -203,7 +204,9 @@ def _terms(
     chosen = tuple(named(workloads, session.root)) if workloads else session.config.workloads
     for one in chosen:
         check_files(one, session.root)
-    return Terms(try_patch, session.root, chosen, settings, python, budget, require_gpu, _recorded_last)
+    return Terms(
+        try_patch, session.root, chosen, settings, python, budget, require_gpu, _recorded_last, whole=try_arms
+    )
 
 
 def _of_project(session: Session, command: Command | None, python: Path | None) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from jitmod.delivery.regression import NoTest, guard_for
 from jitmod.delivery.write import FileChanged
 from jitmod.model import Outcome, Patch, SourceError, Status, Verdict
 from jitmod.rewrite.codemod import scan
+from jitmod.source.config import Workload
 from jitmod.source.document import Document
 from jitmod.source.project import Project
 
@@ -82,15 +83,25 @@ class FolderPlace:
         return result.verdict.evidence_digest
 
 
+@dataclass(frozen=True)
+class Tried:
+    """What came of all patches; `workloads` are those by which one was accepted."""
+
+    entries: tuple[Entry, ...]
+    errors: tuple[SourceError, ...]
+    workloads: tuple[Workload, ...]
+
+
 def try_patches(
     wanted: Wanted, project: Project, place: Place, terms: Terms, tell: Callable[[str], None]
-) -> tuple[tuple[Entry, ...], tuple[SourceError, ...]]:
+) -> Tried:
     """Try every patch of the project at `place.root`, in order; of rivals, the one that gives most is kept.
 
     `tell` hears how it goes.
     """
     scanned = scan(wanted.codemods, project, wanted.paths)
     entries: list[Entry] = []
+    workloads: list[Workload] = []
     queues: dict[str, list[FoundPatch]] = {}
     for one in name(scanned.findings, project):
         if not isinstance(one, FoundPatch):
@@ -111,6 +122,8 @@ def try_patches(
             attempts = [attempt(one, document, recorded, place.root, place.tip, terms, place.file_evidence, tell)
                         for one in rivals]  # fmt: skip
             best = _best(attempts)
+            if best is not None and best.workload is not None and best.workload not in workloads:
+                workloads.append(best.workload)
             outcomes = [
                 _beaten(tried, best) if tried.is_accepted and best is not None and tried is not best
                 else _settled(tried, place, terms, tell)
@@ -125,7 +138,7 @@ def try_patches(
                     waiting, gone = waiting.refound(rescan(wanted, project, path))
                     entries += [Entry(lost.id, _superseded(lost)) for lost in gone]
     entries.sort(key=_position)
-    return tuple(entries), scanned.errors
+    return Tried(tuple(entries), scanned.errors, tuple(workloads))
 
 
 def _position(entry: Entry) -> tuple[str, int, int, str]:

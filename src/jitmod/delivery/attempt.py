@@ -57,9 +57,30 @@ class TryPatch(Protocol):
     ) -> TrialResult: ...
 
 
+class TryFiles(Protocol):
+    """The trial of files given as text, as `jitmod.trial.trial.try_arms` offers it."""
+
+    def __call__(
+        self,
+        candidate: Mapping[str, str | None],
+        *,
+        code_root: Path,
+        user_root: Path,
+        workload: Workload,
+        settings: GateSettings,
+        python: Path,
+        base_commit: str = "",
+        budget: float = 120.0,
+        require_gpu: bool = False,
+    ) -> TrialResult: ...
+
+
 @dataclass(frozen=True)
 class Terms:
-    """How patches are tried. `budget` is the seconds that one trial may take; `with_test`: add a regression test."""
+    """How patches are tried. `budget` is the seconds that one trial may take; `with_test`: add a regression test.
+
+    `whole` tries the finished branch as a whole, where it is given.
+    """
 
     trial: TryPatch
     user_root: Path
@@ -70,6 +91,7 @@ class Terms:
     require_gpu: bool = False
     choose: Choose = lambda patch, document, recorded, named: named
     with_test: bool = False
+    whole: TryFiles | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ class Branch:
     def __init__(self, repository: Repository, start: Start, tree: Path) -> None:
         self.repository, self.start, self.root = repository, start, tree
         self.tip = start.tip
+        self.made: list[str] = []  # the commits of this run, in order
         self._held = start.old
 
     def keep(self, files: Mapping[str, bytes], message: str) -> str:
@@ -44,8 +45,20 @@ class Branch:
         except GitFailed as error:
             raise DeliveryError(f"branch {name} was moved by someone else during the run: {error.said}") from None
         self.tip = self._held = commit
+        self.made.append(commit)
         self._restore()  # hooks may leave files behind
         return commit
+
+    def cut(self, commit: str) -> None:
+        """Take the commits of this run behind `commit` off the branch."""
+        name, reason = f"refs/heads/{self.start.branch}", "jitmod: the branch as a whole was rejected"
+        self.made = self.made[: self.made.index(commit) + 1] if commit in self.made else []
+        if self.made or self.start.resumed:
+            self._git("update-ref", "-m", reason, name, commit, self._held)
+        else:
+            self._git("update-ref", "-m", reason, "-d", name, self._held)
+        self.tip = self._held = commit
+        self._restore()
 
     def _git(self, *arguments: str) -> str:
         return self.repository.git(*arguments, cwd=self.root)

@@ -14,6 +14,7 @@ from jitmod.delivery.branch import Branch
 from jitmod.delivery.preview import Preview, Wanted, find, preview
 from jitmod.delivery.queue import Entry
 from jitmod.delivery.repository import DeliveryError, Repository, Start, plan_start, scrubbed_environment
+from jitmod.delivery.whole import Whole, try_whole, without_cut
 from jitmod.delivery.worktree import temporary_worktree
 from jitmod.delivery.write import WritePlace, check_clean
 from jitmod.model import SourceError
@@ -46,6 +47,7 @@ class Delivered:
     entries: tuple[Entry, ...]
     errors: tuple[SourceError, ...]
     start: Start
+    whole: tuple[Whole, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ def tried_diff(request: Request, root: Path, terms: Terms, tell: Tell) -> Previe
     untried = preview(wanted, project)
     with _scratch(root, project) as scratch, scrubbed_environment():
         place = FolderPlace(scratch, _head(root))
-        entries, _ = try_patches(wanted, project, place, terms, tell)
-    return replace(untried, entries=entries)
+        tried = try_patches(wanted, project, place, terms, tell)
+    return replace(untried, entries=tried.entries)
 
 
 def into_tree(request: Request, root: Path, state: Path, terms: Terms, tell: Tell) -> Written:
@@ -96,8 +98,8 @@ def into_tree(request: Request, root: Path, state: Path, terms: Terms, tell: Tel
     wanted, project = read(request, root)
     with scrubbed_environment(), _scratch(root, project) as scratch:
         place = WritePlace(scratch, _head(root), root, state / "backups")
-        entries, errors = try_patches(wanted, project, place, terms, tell)
-    return Written(entries, errors, tuple(place.written), place.backup)
+        tried = try_patches(wanted, project, place, terms, tell)
+    return Written(tried.entries, tried.errors, tuple(place.written), place.backup)
 
 
 def onto_branch(
@@ -111,9 +113,13 @@ def onto_branch(
             _check_paths(tree, request.paths, start)
             wanted, project = read(request, tree)
             classes = {codemod.id: type(codemod) for codemod in request.codemods}
-            place = BranchPlace(Branch(repository, start, tree), classes)
-            entries, errors = try_patches(wanted, project, place, terms, tell)
-    return Delivered(entries, errors, start)
+            made = Branch(repository, start, tree)
+            place = BranchPlace(made, classes)
+            tried = try_patches(wanted, project, place, terms, tell)
+            whole: tuple[Whole, ...] = ()
+            if terms.whole is not None:
+                whole = try_whole(made, tried.workloads, terms.whole, terms, place.file_evidence, tell)
+    return Delivered(without_cut(tried.entries, made), tried.errors, start, whole)
 
 
 def check_tree(request: Request, root: Path) -> None:

@@ -27,6 +27,7 @@ def document(run: Run) -> dict[str, Any]:
         "findings": [_finding(entry) for entry in run.entries],
         "errors": [_error(error) for error in run.errors],
         "summary": run.summary(),
+        "whole": [{"workload": _text(one.workload), "trial": _trial(one.verdict, None)} for one in run.whole],
     }
 
 
@@ -66,7 +67,7 @@ def _finding(entry: Entry) -> dict[str, Any]:
     return {**fields, "diff": _text(outcome.diff), "trial": trial}
 
 
-def _trial(verdict: Verdict, outcome: Outcome) -> dict[str, Any]:
+def _trial(verdict: Verdict, outcome: Outcome | None) -> dict[str, Any]:
     return {
         "verdict": str(verdict.status),
         "test": verdict.test,
@@ -80,9 +81,9 @@ def _trial(verdict: Verdict, outcome: Outcome) -> dict[str, Any]:
         "memory": plain(verdict.memory),
         "knobs": plain(verdict.knobs),
         "evidence": verdict.evidence_digest,
-        "commit": outcome.commit,
-        "guard": outcome.guard,
-        "unguarded": outcome.unguarded,
+        "commit": outcome.commit if outcome is not None else None,
+        "guard": outcome.guard if outcome is not None else None,
+        "unguarded": outcome.unguarded if outcome is not None else None,
     }
 
 

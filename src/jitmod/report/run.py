@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitmod.delivery.queue import Entry
+from jitmod.delivery.whole import Whole
 from jitmod.model import Outcome, Patch, Refusal, SourceError, Status
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run. `branch`, `base_commit` and `resumed` are set where a branch was the target."""
+    """A finished run. `branch`, `base_commit` and `resumed` are set where a branch was the target.
+
+    `whole`: the trials of the branch as a whole, where several patches went in.
+    """
 
     version: str
     entries: tuple[Entry, ...]
@@ -23,6 +27,7 @@ class Run:
     resumed: bool = False
     dirty: bool = False
     tried: bool = False
+    whole: tuple[Whole, ...] = ()
 
     @property
     def device(self) -> str | None:

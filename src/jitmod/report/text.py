@@ -24,7 +24,7 @@ def write(run: Run, stream: TextIO) -> None:
     """The whole report of a run that tried its patches."""
     _table(run, stream)
     left = [*_reasons(run), *refusal_lines(run), *error_lines(run)]
-    for line in [*left, *guard_lines(run), *commit_lines(run), closing_line(run)]:
+    for line in [*left, *guard_lines(run), *commit_lines(run), *whole_lines(run), closing_line(run)]:
         stream.write(f"{line}\n")
 
 
@@ -60,6 +60,15 @@ def commit_lines(run: Run) -> Iterator[str]:
     for patch, outcome in run.patches():
         if outcome.commit:
             yield f"{run.branch}  {outcome.commit[:7]}  {subject(patch)}"
+
+
+def whole_lines(run: Run) -> Iterator[str]:
+    """What the branch comes to as a whole: speed, the first call, and after how many calls that is paid back."""
+    for whole in run.whole:
+        change, calls = cold(whole.verdict), whole.verdict.cold.get("breakeven_calls")
+        parts = [describe(whole.verdict), f"cold {change}" if change else ""]
+        parts.append(f"paid back after {calls:.0f} calls" if calls else "")
+        yield f"{run.branch} as a whole, {one_line(whole.workload)}: {'; '.join(part for part in parts if part)}"
 
 
 def closing_line(run: Run) -> str:
