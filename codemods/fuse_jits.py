@@ -195,7 +195,7 @@ def g(x: jax.Array):
         refused: dict[Function, Refusal] = {}
         wholes: dict[Function, Composite] = {}
         for function in module.functions.values():
-            site = document.site(function.node, function.name)
+            site = document.site(_first(function), function.name)
             try:
                 composite = composites.of(function, code, costs)
             except Unplannable as why:
@@ -224,7 +224,7 @@ def g(x: jax.Array):
 
     def _of_function(self, whole: Composite, effects: Effects, document: Document) -> Finding:
         function = whole.function
-        site = document.site(function.node, function.name)
+        site = document.site(_first(function), function.name)
         decorating = Decorating(whole, effects)
 
         def variants() -> tuple[Variant, ...]:
@@ -287,6 +287,15 @@ def g(x: jax.Array):
         except NameTaken as taken:
             return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
         return Patch(self.id, site, message, variants, (), names())
+
+
+def _first(function: Function) -> ast.stmt | ast.expr:
+    """Where a function begins to run: its first statement, or the expression of a lambda."""
+    if isinstance(function.node, ast.Lambda):
+        return function.node.body
+    first, *others = function.node.body
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return others[0] if is_text and others else first
 
 
 def _outermost(call: ast.Call, module: SourceModule, effects: Effects) -> tuple[Variant, ...]:

@@ -268,3 +268,13 @@ def test_gpu_is_required() -> None:
 
 def test_job_says_nothing_of_the_machine(tmp_path: Path) -> None:
     assert str(Path.cwd()) not in str(JOB) and JOB["schema_version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("partial", "entered", "status"),
+    [(False, 2, Status.UNPROVEN), (True, 2, Status.ACCEPTED), (True, 0, Status.UNPROVEN)],
+)
+def test_part_of_a_branch_may_be_for_other_workloads(partial: bool, entered: int, status: Status) -> None:
+    job = {**JOB, "partial": partial}
+    ran = {"entered": {"_f": entered} if entered else {}, "missed": [], "unreached": ["a.py:g"]}
+    assert gate.judge(job, evidence(*FAST, candidate_execution=ran) | {"job": digest(job)}).status is status

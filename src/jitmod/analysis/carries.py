@@ -12,7 +12,18 @@ from jitmod.analysis.loops import Loop, Unplannable
 from jitmod.analysis.plan import Carry
 from jitmod.analysis.scannable import bindings_before, holds_arrays, is_compiled, written_before
 from jitmod.analysis.ssa import Node
-from jitmod.analysis.values import Constant, Instance, Kind, Mapping, NdArray, Number, Record, Sequence, is_device
+from jitmod.analysis.values import (
+    Constant,
+    Instance,
+    Kind,
+    Mapping,
+    NdArray,
+    Number,
+    Record,
+    Sequence,
+    Transformed,
+    is_device,
+)
 from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function
 from jitmod.source.signatures import argument
@@ -62,11 +73,18 @@ def _check_result(carried: Carry, before: Kind, loop: Loop, effects: Effects) ->
     What a compiled function returns holds none; a Module keeps them apart from its arrays.
     """
     infer, maker = effects.inference, carried.following.maker
+    if maker is not None and isinstance(before, Number) and _may_hand_on_numbers(maker, loop, effects):
+        what = f"`{carried.name}` is a Python number, and what is compiled by equinox's jit may return another one"
+        raise Unplannable("carry-type", maker.statement, f"{what}; begin with an array")
     if maker is None or is_device(carried.following.kind):
         return
     root = maker.expr
+    made = _made_with_numbers(carried, loop, effects)
     if isinstance(root, ast.Call) and is_compiled(infer.kind(root.func, loop.module)):
         return
+    if made is not None:
+        what = f"`{carried.name}` is made with the Python number `{ast.unparse(made)}`"
+        raise Unplannable("carry-type", maker.statement, f"{what}, which a scan would make an array")
     kinds = [k for k in (carried.following.kind, before) if isinstance(k, Instance)]
     if any(infer.classes.is_module(k.cls) for k in kinds):
         return
@@ -81,6 +99,28 @@ def _check_result(carried: Carry, before: Kind, loop: Loop, effects: Effects) ->
             raise Unplannable("carry-type", maker.statement, what)
     what = f"it cannot be told what `{carried.name}` is after a step; annotate what the callee returns, or compile it"
     raise Unplannable("unknown-result", maker.statement, what)
+
+
+def _may_hand_on_numbers(maker: Node, loop: Loop, effects: Effects) -> bool:
+    """Whether a step is a call through `filter_jit`, which holds numbers static and returns what is made of them."""
+    root = maker.expr
+    kind = effects.inference.kind(root.func, loop.module) if isinstance(root, ast.Call) else None
+    while isinstance(kind, Transformed):
+        if kind.transform == "equinox.filter_jit":
+            return True
+        kind = kind.base
+    return False
+
+
+def _made_with_numbers(carried: Carry, loop: Loop, effects: Effects) -> ast.expr | None:
+    """A Python number that goes into the tuple or object that a carried value begins as: `State(x, 0.0)`."""
+    for binding in bindings_before(carried.name, loop, effects):
+        if not binding.path and isinstance(binding.value, ast.Call):
+            given = [*binding.value.args, *[k.value for k in binding.value.keywords]]
+            for value in given:
+                if isinstance(effects.inference.kind(value, loop.module), Number):
+                    return value
+    return None
 
 
 def _divisor(carried: Carry, device: list[Node], loop: Loop) -> ast.expr | None:
@@ -202,7 +242,7 @@ def begins_weakly(carried: Carry, loop: Loop, effects: Effects) -> bool:
     for binding in bindings_before(carried.name, loop, effects):
         match binding.value:
             case ast.Call(func=func, args=[given], keywords=[]) if not binding.path:
-                array = (effects.inference.dotted(func, loop.module) or "").startswith("jax.numpy.")
+                array = effects.inference.dotted(func, loop.module) in ("jax.numpy.asarray", "jax.numpy.array")
                 if array and isinstance(effects.inference.kind(given, loop.module), Number):
                     return True
     return False

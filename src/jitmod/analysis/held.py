@@ -134,8 +134,11 @@ class Held:
     def _cannot_be_static(self, statement: ast.AnnAssign, kind: Kind, cls: Class) -> bool:
         text = ast.unparse(statement.annotation)
         static = statement.value is not None and "static=True" in ast.unparse(statement.value)
-        if text.partition("[")[0].rpartition(".")[2] in ("set", "Set", "bytearray", "MutableSet"):
+        name = text.partition("[")[0].rpartition(".")[2]
+        if name in ("set", "Set", "bytearray", "MutableSet"):
             return True
+        if static and name in ("dict", "list", "Dict", "List", "defaultdict", "OrderedDict", "Counter", "deque"):
+            return True  # equal to itself, however it was changed since
         if static and (isinstance(kind, NdArray | Array | Sequence | Mapping) or "rray" in text):
             return not isinstance(kind, Record)
         if not isinstance(kind, Instance) or isinstance(kind.cls, str):

@@ -8,7 +8,7 @@ from jitmod.analysis.appends import Append
 from jitmod.analysis.batching import Emit
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.legality import check_results, is_rebound_elsewhere
-from jitmod.analysis.loops import Loop, Stream, Unplannable, header
+from jitmod.analysis.loops import Loop, Stream, Unplannable, header, is_range
 from jitmod.analysis.scannable import written_before
 from jitmod.analysis.ssa import Value
 from jitmod.analysis.stateful import own_statements
@@ -28,6 +28,19 @@ def check_range(loop: Loop) -> None:
     for number in (n for n in walk(header(loop)[1]) if isinstance(n, ast.Constant)):
         if isinstance(number.value, int) and abs(number.value) >= 2**31:
             raise Unplannable("index-as-python", loop.node, f"the position may reach {number.value}, more than 32 bits")
+
+
+def check_count(loop: Loop) -> None:
+    """Raise `Unplannable` where the number of steps, which a scan is compiled for, is new in every outer iteration."""
+    read = {n.id for n in walk(header(loop)[1]) if isinstance(n, ast.Name)} if is_range(header(loop)[1]) else set()
+    for outer in loop.module.ancestors(loop.node):
+        if outer is loop.module.scope_of(loop.node).node:
+            return
+        if isinstance(outer, ast.For):
+            new = read & {n.id for n in walk(outer.target) if isinstance(n, ast.Name)}
+            if new:
+                message = f"the number of steps is new for every `{min(new)}`, and a scan would be compiled for each"
+                raise Unplannable("varying-static", loop.node, message)
 
 
 def check_ends(found: tuple[Stream, ...], used: tuple[Stream, ...], loop: Loop) -> None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from jitmod.analysis import library
+from jitmod.analysis.arguments import Arguments
 from jitmod.analysis.build import build
 from jitmod.analysis.causes import Batchable
 from jitmod.analysis.effects import Effects
@@ -222,7 +223,18 @@ class Scannable(Batchable):
     def _serves_as_array(self, value: Value, at: ast.AST) -> bool:
         """Whether the positions of a range do as an array of integers."""
         known = value.stream is not None and (value.stream.from_zero or is_range(header(self.graph.loop)[1]))
-        return known and isinstance(at, ast.expr) and not self._needs(at, "int")
+        return known and isinstance(at, ast.expr) and (self._is_traced_there(at) or not self._needs(at, "int"))
+
+    def _is_traced_there(self, at: ast.expr) -> bool:
+        """Whether a number is handed to a function that `jax.jit` compiles, and traced by it as well."""
+        module, infer = self.graph.loop.module, self.graph.effects.inference
+        parent = module.parents.get(at)
+        call = module.parents.get(parent) if isinstance(parent, ast.keyword) and parent.arg is not None else parent
+        if not isinstance(call, ast.Call) or at is call.func:
+            return False
+        kind = infer.kind(call.func, module)
+        direct = isinstance(kind, Transformed) and kind.transform == "jax.jit"
+        return direct and not Arguments(self.graph.effects).static_use(kind, call, at)
 
     def _needs(self, at: ast.expr, kind: str) -> list[Need]:
         """Why the number read at `at` must stay one."""

@@ -37,6 +37,7 @@ from jitmod.analysis.periods import WHOLE, Block, periods
 from jitmod.analysis.plan import Carry, Piece
 from jitmod.analysis.scan_checks import (
     check_beginnings,
+    check_count,
     check_ends,
     check_exits,
     check_outputs,
@@ -98,10 +99,11 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
     fold(body)
     device = body.device_nodes()
     carry = _carry(body, device)
-    if not carry:
+    if not any(v is c.entry for n in device for v in n.reads() for c in carry):
         raise Unplannable("host-effect", loop.node, "what one step hands to the next is made on the host")
     check_header(loop, body, found, effects)
     check_bounds(loop, effects.inference)
+    check_count(loop)
     check_ends(found, used_streams(graph.body.device_nodes(), body, found), loop)
     if any(s.tracked for s in found):
         raise Unplannable("host-effect", loop.node, "the progress bar would stand still while a scan runs")
@@ -134,8 +136,8 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
     handed = tuple(c.name for c in carry if block.kind != "whole" or c.following in outside)
     check_outputs(emits, lasts, appends, loop)
     check_clock(loop, body, infer)
+    check_try_around(loop, infer)
     if body.host_nodes():
-        check_try_around(loop, infer)
         check_try_at_calls(loop, infer)
     if trip_of(found).count is not None and (trip_of(found).count or 0) < FEWEST:
         raise Unplannable("too-few-steps", loop.node, f"the loop has {trip_of(found).count} steps; a scan costs more")
@@ -194,8 +196,10 @@ def _is_batched(device: list[Node], scannable: Scannable) -> bool:
 
 
 def _carry(body: Body, device: list[Node]) -> tuple[Carry, ...]:
-    """What the scan takes from the step before. A name that is only read after the loop is none."""
-    read = [v.name for n in device for v in n.reads() if v.origin == "carried"]
+    """What the scan takes from the step before, and what the host reads of that. A name that is only read after the
+    loop is none.
+    """
+    read = [v.name for n in (*device, *body.host_nodes()) for v in n.reads() if v.origin == "carried"]
     return tuple(
         Carry(name, body.entry[name], body.env[name])
         for name in dict.fromkeys(read)

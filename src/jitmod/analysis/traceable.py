@@ -134,6 +134,8 @@ class Traceable:
         return None
 
     def _call_blocker(self, call: ast.Call) -> Blocker | None:
+        if isinstance(call.func, ast.Name) and call.func.id == "super":
+            return Blocker("local-callable", call, "`super()` means nothing outside of its class")
         if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
             return Blocker("unresolved-callee", call, f"`{ast.unparse(call)}` unpacks its arguments")
         hazards = self.hazards(call)

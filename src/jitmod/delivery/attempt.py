@@ -72,6 +72,7 @@ class TryFiles(Protocol):
         base_commit: str = "",
         budget: float = 120.0,
         require_gpu: bool = False,
+        partial: bool = False,
     ) -> TrialResult: ...
 
 

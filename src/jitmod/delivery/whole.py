@@ -81,5 +81,5 @@ def _tried(branch: Branch, commit: str, workload: Workload, trial: TryFiles, ter
         return trial(
             sides.candidate, code_root=sides.code_root, user_root=terms.user_root, workload=workload,
             settings=terms.settings, python=terms.python, base_commit=sides.base_commit, budget=terms.budget,
-            require_gpu=terms.require_gpu,
+            require_gpu=terms.require_gpu, partial=True,
         )  # fmt: skip

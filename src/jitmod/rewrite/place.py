@@ -26,9 +26,14 @@ def before_top_level(node: ast.AST, module: SourceModule) -> int:
     line = top.lineno
     if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         line = min([line, *[d.lineno for d in top.decorator_list]])
-    while line > 1 and document.line(line - 1).startswith("#") and not document.line(line - 1).startswith("#!"):
+    while line > 1 and document.line(line - 1).startswith("#") and not _opens(document.line(line - 1)):
         line -= 1
     return document.line_starts[line - 1]
+
+
+def _opens(comment: str) -> bool:
+    """Whether a comment belongs to all that is below it: the first line of a script, or of a cell of one."""
+    return comment.startswith(("#!", "# %%", "#%%", "# In["))
 
 
 def blank_lines(document: Document, place: int) -> list[str]:

@@ -363,10 +363,13 @@ def steps_text(plan: ScanPlan, text_of: Callable[[ast.expr], str], infer: Infere
             return text_of(stop)
         case ast.Call(func=ast.Name(id="range")):
             return f"len({text_of(iterable)})"
-    source = next((s.source for s in plan.streams if s.source is not None), None)
-    if source is None:
+    counts = [f"len({text_of(s.source)})" for s in plan.streams if s.source is not None and s.limits]
+    counts = list(dict.fromkeys(counts)) or [f"len({text_of(s.source)})" for s in plan.streams if s.source is not None]
+    if not counts:
         raise Unplannable("unknown-iterable", plan.loop.node, f"the steps of `{text_of(iterable)}` cannot be counted")
-    return f"len({text_of(source)})"
+    if plan.block.kind != "whole" and len(counts) > 1:  # a zip ends with the shortest, and what is cut does not raise
+        return f"min({', '.join(counts)})"
+    return counts[0]
 
 
 def _is_int(kind: Kind) -> bool:

@@ -150,7 +150,7 @@ def _unseen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | No
         what = ", ".join(missed) or "the changed lines"
         return Verdict(Status.UNPROVEN, f"the workload never runs {what} of the candidate")
     unreached = execution.get("unreached", [])
-    if unreached:
+    if unreached and not job.get("partial"):
         named = ", ".join(unreached[:3]) + (f" and {len(unreached) - 3} more" if unreached[3:] else "")
         return Verdict(Status.UNPROVEN, f"the workload never runs {named}, and that is changed as well")
     sabotage = explored["sabotage"]

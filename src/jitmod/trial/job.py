@@ -35,8 +35,12 @@ def make_job(
     fingerprint: str,
     reference: str = "baseline",
     needs_fresh_values: bool = False,
+    partial: bool = False,
 ) -> dict[str, Any]:
-    """The document. `candidates` come from `candidates_of` or `candidate_of`; the first is the default."""
+    """The document. `candidates` come from `candidates_of` or `candidate_of`; the first is the default.
+
+    `partial`: of what is changed, some may be for other workloads to run.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "fingerprint": fingerprint,
@@ -52,6 +56,7 @@ def make_job(
         "require_gpu": require_gpu,
         "reference": reference,
         "needs_fresh_values": needs_fresh_values,
+        "partial": partial,
     }
 
 
