@@ -26,6 +26,91 @@ opt = optax.adam(1e-2)
 """
 
 REFUSED = {
+    "a Python number goes through equinox's jit, which leaves it one": (
+        """
+        @eqx.filter_jit
+        def grow(u, k):
+            return u * 0.5, k * 10.0
+
+        def f(u: jax.Array, n: int):
+            k = 1.0
+            for i in range(n):
+                u, k = grow(u, k)
+            return u, k
+        """,
+        "carry-type",
+    ),
+    "a Python number in a field that says array": (
+        """
+        class Clock(NamedTuple):
+            u: jax.Array
+            t: jax.Array
+
+        def tick(s: Clock) -> Clock:
+            return Clock(advance(s.u), s.t + 0.1)
+
+        def f(u: jax.Array, n: int):
+            s = Clock(u, 0.0)
+            for i in range(n):
+                s = tick(s)
+            return s
+        """,
+        "carry-type",
+    ),
+    "a dict in a static field, which may be changed in place": (
+        """
+        class Damped(eqx.Module):
+            w: jax.Array
+            settings: dict = eqx.field(static=True)
+
+            def step(self, u):
+                return self.settings["a"] * jnp.sin(u) * self.w
+
+            def run(self, u: jax.Array, n: int):
+                for i in range(n):
+                    u = self.step(u)
+                return u
+        """,
+        "unhashable-static",
+    ),
+    "what is inherited is called": (
+        """
+        class Base(eqx.Module):
+            w: jax.Array
+
+            def step(self, u: jax.Array) -> jax.Array:
+                return jnp.sin(u) * self.w
+
+        class Derived(Base):
+            def run(self, u: jax.Array, n: int):
+                for i in range(n):
+                    u = super().step(u)
+                return u
+        """,
+        "local-callable",
+    ),
+    "the number of steps is new in every outer iteration": (
+        """
+        def f(u: jax.Array, n: int):
+            for i in range(n):
+                for j in range(i):
+                    u = advance(u)
+            return u
+        """,
+        "varying-static",
+    ),
+    "Ctrl-C ends the loop and what was done is kept": (
+        """
+        def f(u: jax.Array, n: int):
+            try:
+                for i in range(n):
+                    u = advance(u)
+            except KeyboardInterrupt:
+                print(i)
+            return u
+        """,
+        "exception-order",
+    ),
     "host work decides on the next step": (
         """
         def f(u: jax.Array, operator):

@@ -45,6 +45,64 @@ MODEL = eqx.nn.Linear(5, 5, key=jax.random.key(3))
 """
 
 PROGRAMS = {
+    "host work before the step reads what the step before has made": """
+        def f(u: jax.Array, n: int):
+            change = jnp.array(-1.0)
+            for i in range(n):
+                print(i, f"{float(change):.3f}")
+                new = advance(u)
+                change = jnp.abs(new - u).max()
+                u = new
+            return u, change
+
+        def g(u: jax.Array, n: int):
+            change, seen = jnp.array(-1.0), []
+            for i in range(n):
+                if i % 4 == 0:
+                    print(i, f"{float(change):.3f}")
+                u, change = both(u)
+            return u
+
+        def h(u: jax.Array, n: int):
+            last, seen = jnp.zeros(5), []
+            for i in range(n):
+                u = advance(u)
+                seen.append(float((u - last).sum()))
+                last = u
+            return u, seen
+
+        @jax.jit
+        def both(u):
+            return advance(u), jnp.max(u)
+
+        def workload(rep):
+            return [(f(U + rep, n), g(U + rep, n), h(U, n)) for n in (9, 10, 1, 0)]
+        """,
+    "a zip whose parts differ in length, in blocks": """
+        def f(u: jax.Array, xs: jax.Array, ys: jax.Array):
+            for i, (x, y) in enumerate(zip(xs, ys)):
+                u = advance(u) + x * y
+                if i % 4 == 0:
+                    print(i, f"{float(u[0]):.3f}")
+            return u
+
+        def workload(rep):
+            return [f(U, XS, YS), f(U, XS[:9], YS), f(U, XS, YS[:9])]
+        """,
+    "a compiled function takes the position as it would take any number": """
+        @jax.jit
+        def put(buffer, t):
+            return buffer.at[t].set(jnp.sin(buffer[t - 1]) + t // 2 + (t > 3))
+
+        def f(u: jax.Array, n: int):
+            buffer = jnp.zeros((n, 5)).at[0].set(u)
+            for t in range(1, n):
+                buffer = put(buffer, t)
+            return buffer
+
+        def workload(rep):
+            return [f(U, n) for n in (12, 9, 1)]
+        """,
     "the number of steps is an array or numpy's": """
         def f(u: jax.Array, n):
             for i in range(n):

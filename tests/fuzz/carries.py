@@ -88,6 +88,7 @@ class Steps:
     scalars: list[str] = field(default_factory=list)
     before: list[str] = field(default_factory=list)  # statements before the loop
     results: list[str] = field(default_factory=list)  # what the function returns
+    begun: list[str] = field(default_factory=list)  # vectors that have a value before the first step
     count: int = 0
 
     def vector(self, depth: int = 2) -> str:
@@ -121,6 +122,7 @@ class Steps:
                 name = self.fresh("u")
                 self.before.append(f"{name} = {rng.choice(['x0', 'jnp.zeros(3)', 'x0 * 0.5'])}")
                 self.vectors.append(name)
+                self.begun.append(name)
                 self.lines.append(f"{name} = {self.vector()}")
                 self.results.append(name)
             case "pair" if "pair" not in self.before:
@@ -216,6 +218,25 @@ class Steps:
                 self.lines += ['    print("once")', "    warned = True"]
 
 
+    def host_before(self) -> None:
+        """Host work before the steps: it sees what the step before has made, or what the loop begins with."""
+        rng, seen = self.rng, self.rng.choice(self.begun)
+        every = rng.choice([1, 2, 3, 4, 5, 20])
+        test = f"if {self.position} % {every} == {rng.choice([0, 0, every - 1])}:" if self.position else ""
+        match rng.choice(["print", "float", "periodic", "last"]):
+            case "float":
+                self.lines.insert(0, f"log.append(float({seen}[0]))")
+            case "periodic" if test:
+                self.lines[:0] = [test, f'    print({self.position}, f"{{float({seen}[0]):.4f}}")']
+            case "last":
+                last = self.fresh("last")
+                self.before.append(f"{last} = {rng.choice(['x0', seen, 'jnp.zeros(3)'])}")
+                self.lines.append(f"log.append(float(({seen} - {last}).max()))")
+                self.lines.append(f"{last} = {seen}")
+            case _:
+                self.lines.insert(0, f'print(f"{{float({seen}.sum()):.3f}}")')
+
+
 _NO_STEPS = "results.append(f(NET, XS[:0], YS[:0], XS[2], 0, 0.5, key))"
 
 
@@ -234,6 +255,8 @@ def program(seed: int) -> str:
         steps.state()
     for _ in range(rng.choice([0, 0, 1, 1, 2])):
         steps.host()
+    if steps.begun and rng.random() < 0.35:
+        steps.host_before()
     if not any(name in "".join(steps.lines) for name in ("= ", "+=")):
         steps.state()
     header = {"reversed": "for k in range(n - 1, -1, -1):", "while": "while i < n:"}.get(

@@ -117,6 +117,8 @@ class Effects:
                     yield hazard(reason, call, module, what)
                 if isinstance(receiver, Instance) and isinstance(receiver.cls, Class):
                     yield from self.held.overrides(receiver.cls, function)
+                    if infer.classes.is_module(receiver.cls):
+                        yield from self.held.unhashable(receiver.cls, call, module)
             case Routine(str() as name, receiver):
                 yield from self._of_library(name, receiver, call, module)
             case Transformed(base, _):
