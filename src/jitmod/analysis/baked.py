@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jitmod.analysis import library
 from jitmod.analysis.blocks import in_try
 from jitmod.analysis.boundaries import loop_around
-from jitmod.analysis.compiled import Compiled, check_uses
+from jitmod.analysis.compiled import Compiled, calls_of
 from jitmod.analysis.dtypes import is_integer
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts
@@ -102,7 +102,7 @@ class Baking:
         for array in arrays:
             self._check_stable(array)
             self._check_reads(array)
-        check_uses(self.compiled, self.effects)
+        calls_of(self.compiled, self.effects)
         node = self.compiled.node
         names = frozenset(a.name for a in arrays)
         preparing = Preparing(self.compiled.function, names, self._fixed(names), self.effects, self._top_line())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jitmod.analysis.boundaries import jit_of
@@ -58,23 +58,27 @@ def compiled_functions(module: SourceModule, effects: Effects) -> Iterator[Compi
                 break
 
 
-def check_uses(compiled: Compiled, effects: Effects) -> None:
-    """Every use of a compiled function must be a call, or hand it to names that are only called.
+def calls_of(compiled: Compiled, effects: Effects) -> list[tuple[SourceModule, ast.Call]]:
+    """The calls of a compiled function, also by the names that what a factory returns gets.
 
-    Raises `Unplannable`.
+    Raises `Unplannable` where it is used otherwise, or may be.
     """
     node, infer = compiled.node, effects.inference
+    found: list[tuple[SourceModule, ast.Call]] = []
     for module, read in reads_of(node.name, compiled.around, infer):
         parent = module.parents[read]
         if isinstance(parent, ast.Call) and parent.func is read:
             if node in module.ancestors(read):
                 raise Unplannable("local-callable", read, f"`{node.name}` calls itself")
+            found.append((module, parent))
             continue
         holder = compiled.holder
-        if isinstance(parent, ast.Return) and holder is not None and _is_factory(holder, infer):
-            continue
-        what = f"`{ast.unparse(parent).splitlines()[0][:60]}` hands `{node.name}` on: its uses cannot all be seen"
-        raise Unplannable("local-callable", read, what)
+        made = _calls_of_made(holder, infer) if isinstance(parent, ast.Return) and holder is not None else None
+        if made is None:
+            what = f"`{ast.unparse(parent).splitlines()[0][:60]}` hands `{node.name}` on: its uses cannot all be seen"
+            raise Unplannable("local-callable", read, what)
+        found += made
+    return found
 
 
 def reads_of(name: str, scope: Scope, infer: Inference) -> Iterator[tuple[SourceModule, ast.expr]]:
@@ -94,30 +98,36 @@ def reads_of(name: str, scope: Scope, infer: Inference) -> Iterator[tuple[Source
                 raise Unplannable("local-callable", binding.node, f"`{name}` is imported as `{binding.name}`")
 
 
-def _is_factory(holder: Function, infer: Inference) -> bool:
-    """Whether every result of a factory gets a name that is only called."""
+def _calls_of_made(holder: Function, infer: Inference) -> list[tuple[SourceModule, ast.Call]] | None:
+    """The calls of what a factory returns, where every result gets a name that is only called; else None."""
     sites = infer.call_sites(holder)
     if isinstance(holder.node, ast.Lambda) or holder.decorators or not sites:
-        return False
+        return None
     if infer.project.escapes(holder.node.name):
-        return False
-    return all(_is_only_called(call, module, infer) for module, call in sites)
+        return None
+    found: list[tuple[SourceModule, ast.Call]] = []
+    for module, made in sites:
+        reads = _reads_of_made(made, module, infer)
+        if reads is None:
+            return None
+        for where, read in reads:
+            parent = where.parents[read]
+            if not (isinstance(parent, ast.Call) and parent.func is read):
+                return None
+            found.append((where, parent))
+    return found
 
 
-def _is_only_called(made: ast.Call, module: SourceModule, infer: Inference) -> bool:
+def _reads_of_made(
+    made: ast.Call, module: SourceModule, infer: Inference
+) -> Sequence[tuple[SourceModule, ast.expr]] | None:
     match module.parents[made]:
         case ast.Call(func=func) if func is made:
-            return True
+            return [(module, made)]
         case ast.Assign(targets=[ast.Name(id=name)]):
             scope = module.scope_of(made).find(name)
-            if scope is None or isinstance(scope.node, ast.ClassDef):
-                return False
-            return all(_is_called(*read) for read in reads_of(name, scope, infer))
+            known = scope is not None and not isinstance(scope.node, ast.ClassDef)
+            return list(reads_of(name, scope, infer)) if known and scope is not None else None
         case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)]):
-            return all(_is_called(*read) for read in infer.project.uses.get(attr, ()))
-    return False
-
-
-def _is_called(module: SourceModule, node: ast.expr) -> bool:
-    parent = module.parents[node]
-    return isinstance(parent, ast.Call) and parent.func is node
+            return infer.project.uses.get(attr, ())
+    return None

@@ -15,7 +15,7 @@ from jitmod.source.project import Function, SourceModule
 _MAKERS = ("jax.numpy.array", "jax.numpy.asarray", "numpy.array", "numpy.asarray")
 _FEW = 3  # recorded shapes: so many may be meant
 _DEPTH = 3  # names of names
-_JOINING = frozenset({"append", "concatenate", "hstack", "vstack", "stack", "r_", "concat", "pad"})
+JOINING = frozenset({"append", "concatenate", "hstack", "vstack", "stack", "r_", "concat", "pad"})
 
 
 def growing(expr: ast.expr, module: SourceModule, infer: Inference) -> str | None:
@@ -53,7 +53,7 @@ def _grows_in_loop(expr: ast.Name, name: str, module: SourceModule, infer: Infer
     for node in walk(loop):
         match node:
             case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call(func=func) as value) if target == name:
-                joins = getattr(func, "attr", getattr(func, "id", "")) in _JOINING
+                joins = getattr(func, "attr", getattr(func, "id", "")) in JOINING
                 if joins and any(isinstance(n, ast.Name) and n.id == name for n in walk(value)):
                     return f"`{name}` grows in line {node.lineno}"
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append" | "extend")) if owner == name:

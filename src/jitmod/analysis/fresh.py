@@ -1,0 +1,120 @@
+"""Values whose buffers are new: nothing else in the program can hold them."""
+
+from __future__ import annotations
+
+import ast
+
+from jitmod.analysis import library
+from jitmod.analysis.infer import Inference
+from jitmod.analysis.values import Array, ClassRef, Instance, Number, Routine, Transformed
+from jitmod.source.project import Class, Function, SourceModule
+
+# functions of jax.numpy that always make a new array: views, reshapes and copies on demand are not among them
+COMPUTING = frozenset(
+    {
+        "sum", "mean", "max", "min", "std", "var", "prod", "any", "all", "argmax", "argmin", "abs", "sqrt", "square",
+        "exp", "log", "sin", "cos", "tan", "tanh", "isnan", "isfinite", "allclose", "array_equal", "dot", "matmul",
+        "median", "quantile", "percentile", "norm", "maximum", "minimum", "where", "sign", "floor", "sort", "argsort",
+        "cumsum", "log1p", "expm1", "count_nonzero",
+    }
+)  # fmt: skip
+_MAKING = frozenset({"zeros", "ones", "empty", "arange", "linspace", "eye", "identity", "zeros_like", "ones_like",
+                     "copy"})  # fmt: skip
+_RANDOM = frozenset({"PRNGKey", "key", "split", "fold_in", "normal", "uniform", "randint", "truncated_normal",
+                     "exponential", "gumbel", "laplace", "bits", "orthogonal", "rademacher"})  # fmt: skip
+_LAYERS = frozenset({"Linear", "MLP", "Conv1d", "Conv2d", "Conv3d", "GRUCell", "LSTMCell", "Embedding", "LayerNorm",
+                     "RMSNorm", "MultiheadAttention"})  # fmt: skip
+# optimisers whose state holds zeros and counts, and nothing of the parameters that it is made for
+_PLAIN_STATES = frozenset({"adam", "adamw", "adamax", "nadam", "radam", "amsgrad", "sgd", "rmsprop", "lion", "lamb",
+                           "adagrad", "adabelief", "clip_by_global_norm", "clip", "scale", "scale_by_adam",
+                           "add_decayed_weights", "scale_by_learning_rate"})  # fmt: skip
+_DEPTH = 4
+
+
+def is_compiled_call(expr: ast.expr | None, module: SourceModule, infer: Inference) -> bool:
+    """A call of a compiled function: what it returns has buffers of its own, whatever it was given."""
+    if not isinstance(expr, ast.Call):
+        return False
+    kind = infer.kind(expr.func, module)
+    return isinstance(kind, Transformed) and kind.transform in ("jax.jit", "equinox.filter_jit")
+
+
+def is_fresh(expr: ast.expr, module: SourceModule, infer: Inference, depth: int = _DEPTH) -> bool:
+    """Whether evaluating `expr` makes every array of its value anew."""
+    if depth == 0:
+        return False
+    match expr:
+        case ast.Constant():
+            return True
+        case ast.BinOp():
+            return isinstance(infer.kind(expr, module), Array)
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            return all(is_fresh(e, module, infer, depth) for e in elts)
+        case ast.Dict(keys=keys, values=values):
+            return None not in keys and all(is_fresh(v, module, infer, depth) for v in values)
+        case ast.Call():
+            return is_compiled_call(expr, module, infer) or _is_fresh_call(expr, module, infer, depth)
+    return False
+
+
+def _is_fresh_call(call: ast.Call, module: SourceModule, infer: Inference, depth: int) -> bool:
+    name = infer.dotted(call.func, module) or ""
+    package, _, last = name.rpartition(".")
+    if package == "jax.numpy":
+        if last == "array":
+            return not any(k.arg == "copy" for k in call.keywords)
+        if last == "full":
+            return len(call.args) > 1 and isinstance(infer.kind(call.args[1], module), Number)
+        return last in _MAKING | COMPUTING
+    if package in ("jax.random", "equinox.nn"):
+        return last in (_RANDOM if package == "jax.random" else _LAYERS)
+    if name in ("jax.tree.map", "jax.tree_util.tree_map") and len(call.args) == 2:
+        return infer.dotted(call.args[0], module) in ("jax.numpy.zeros_like", "jax.numpy.ones_like")
+    kind = infer.kind(call.func, module)
+    values = [*call.args, *[k.value for k in call.keywords]]
+    match kind:
+        case ClassRef(Class() as cls) if infer.classes.is_tree(cls) and not _runs_code(cls, infer):
+            return all(is_fresh(v, module, infer, depth - 1) for v in values)
+        case Routine(Function() as function, None) if not function.decorators:
+            return _returns_fresh(function, infer, depth)
+    match call.func:
+        case ast.Attribute(value=optimiser, attr="init"):
+            is_one = infer.kind(optimiser, module) == Instance(library.OPTIMISER)
+            return is_one and _is_plain_optimiser(optimiser, module, infer, depth)
+    return False
+
+
+def _runs_code(cls: Class, infer: Inference) -> bool:
+    """Whether constructing an instance runs code of the project, or takes defaults that are shared."""
+    named = ("__init__", "__post_init__", "__new__")
+    if any(infer.classes.method(cls, name) is not None for name in named):
+        return True
+    own = [s for c in infer.classes.lineage(cls) for s in c.node.body]
+    return any(isinstance(s, ast.AnnAssign) and s.value is not None for s in own)
+
+
+def _returns_fresh(function: Function, infer: Inference, depth: int) -> bool:
+    """A function that does nothing but to return something new."""
+    node = function.node
+    if isinstance(node, ast.Lambda) or any(isinstance(n, ast.Yield | ast.YieldFrom) for n in function.own_nodes):
+        return False
+    returns = [n for n in function.own_nodes if isinstance(n, ast.Return)]
+    values = [r.value for r in returns if r.value is not None]
+    return bool(values) and all(is_fresh(v, function.module, infer, depth - 1) for v in values)
+
+
+def _is_plain_optimiser(expr: ast.expr, module: SourceModule, infer: Inference, depth: int) -> bool:
+    match expr:
+        case ast.Call(func=func, args=args):
+            name = infer.dotted(func, module) or ""
+            if name == "optax.chain":
+                return depth > 0 and all(_is_plain_optimiser(a, module, infer, depth - 1) for a in args)
+            return name.startswith("optax.") and name.removeprefix("optax.") in _PLAIN_STATES
+        case ast.Name(id=name):
+            scope = infer.scope_binding(name, expr, module)
+            bindings = scope.bindings[name] if scope is not None else []
+            if scope is None or len(bindings) != 1 or bindings[0].value is None or bindings[0].path:
+                return False
+            made = bindings[0].how == "assign" and depth > 0
+            return made and _is_plain_optimiser(bindings[0].value, scope.module, infer, depth - 1)
+    return False
