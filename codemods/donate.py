@@ -51,6 +51,7 @@ class Donate(Codemod):
 
     id = "donate"
     summary = "the buffers of a state that dies in a call are given to its result"
+    tried_last = True  # where a loop becomes one program, nothing is left to donate
     examples: ClassVar[Sequence[Example]] = (
         Rewrites(
             _HEAD
