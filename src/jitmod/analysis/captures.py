@@ -212,10 +212,9 @@ class Capturing:
 
     def _holds_arrays(self, scope: Scope, name: ast.Name) -> bool:
         """Whether a name of the module is a variable that holds an array or a Module."""
-        kind = self.effects.inference.kind(name, self.module)
+        kind, made = self.effects.inference.kind(name, self.module), {b.how for b in scope.bindings[name.id]}
         model = isinstance(kind, Instance) and self.effects.inference.classes.is_module(kind.cls)
-        variable = all(b.how not in ("import", "def", "class") for b in scope.bindings[name.id])
-        return variable and (model or isinstance(kind, Array | Device | NdArray))
+        return not made & {"import", "def", "class"} and (model or isinstance(kind, Array | Device | NdArray))
 
     def _check_variable(self, scope: Scope, name: ast.Name) -> None:
         holder = self.function or next(iter(self.module.functions.values()), None)
@@ -294,6 +293,8 @@ class Capturing:
             return How.MODULE if self._is_filtered(at) else How.TRACED
         match kind:
             case Instance(cls) if self.effects.inference.classes.is_module(cls):
+                for hazard in self.effects.held.unhashable(cls) if isinstance(cls, Class) else ():
+                    raise Unplannable(hazard.reason, at, f"{hazard.what} ({hazard.path}:{hazard.line})")
                 return How.MODULE
             case Number(type) if type != "bool":
                 needs = Scalars(self.effects).needs(reads, self.module, self.entry, kind, self.traced)

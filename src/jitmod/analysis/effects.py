@@ -118,7 +118,7 @@ class Effects:
                 if isinstance(receiver, Instance) and isinstance(receiver.cls, Class):
                     yield from self.held.overrides(receiver.cls, function)
                     if infer.classes.is_module(receiver.cls):
-                        yield from self.held.unhashable(receiver.cls, call, module)
+                        yield from self.held.unhashable(receiver.cls)
             case Routine(str() as name, receiver):
                 yield from self._of_library(name, receiver, call, module)
             case Transformed(base, _):
@@ -133,7 +133,7 @@ class Effects:
                 yield from self.held.overrides(cls, called)
                 yield from self.held.of_class(cls)
                 yield from self.held.spliced()
-                yield from self.held.unhashable(cls, call, module)
+                yield from self.held.unhashable(cls)
             case ClassRef(Class() as cls):
                 init = infer.classes.method(cls, "__init__")
                 if init:

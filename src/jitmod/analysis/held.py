@@ -111,7 +111,7 @@ class Held:
             if name in bases and "__call__" in cls.methods:
                 yield cls.methods["__call__"]
 
-    def unhashable(self, cls: Class, call: ast.Call, module: SourceModule) -> tuple[Hazard, ...]:
+    def unhashable(self, cls: Class) -> tuple[Hazard, ...]:
         """Fields that a jit would have to hash and cannot."""
         for current in self.effects.inference.classes.lineage(cls):
             for statement in current.node.body:

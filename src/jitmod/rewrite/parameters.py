@@ -139,6 +139,9 @@ class Parameters:
         if isinstance(kind, Instance) and not is_immutable(kind, self.effects):
             message = f"`{written}` is a plain object; the compiled function would not see it change"
             raise Unplannable("mutable-self", expr, message)
+        if isinstance(kind, Instance) and isinstance(kind.cls, Class):
+            for hazard in self.effects.held.unhashable(kind.cls):
+                raise Unplannable(hazard.reason, expr, f"{hazard.what} ({hazard.path}:{hazard.line})")
         if isinstance(kind, Routine):
             message = f"`{written}` is a method of a plain object, which cannot be passed"
             raise Unplannable("mutable-self", expr, message)
