@@ -271,6 +271,14 @@ REFUSED = {
         TABLE + "def first(t):\n    return float(t[0, 0])\n\n\n@jax.jit\ndef f(x):\n    return x * first(TABLE)\n",
         "scalar-needed-as-python",
     ),
+    "a helper that hands it back": (
+        TABLE + "def same(t):\n    return t\n\n\n@jax.jit\ndef f(x):\n    return x * np.asarray(same(TABLE))[0]\n",
+        "scalar-needed-as-python",
+    ),
+    "a nested function that hands it back": (
+        TABLE + "@jax.jit\ndef f(x):\n    def same():\n        return TABLE\n    return x * np.asarray(same())[0]\n",
+        "scalar-needed-as-python",
+    ),
     "handed on": (TABLE + READ + "def run(xs):\n    return jax.vmap(lookup)(xs)\n", "local-callable"),
     "lowered": (TABLE + READ + "def show(x):\n    return lookup.lower(x).as_text()\n", "local-callable"),
     "kept in a list": (TABLE + READ + "ALL = [lookup]\n", "local-callable"),

@@ -6,32 +6,24 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jitmod.analysis import library
 from jitmod.analysis.blocks import in_try
 from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.compiled import Compiled, calls_of
-from jitmod.analysis.dtypes import is_integer
+from jitmod.analysis.concrete import takes_traced
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts
-from jitmod.analysis.library import Role
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.prepared import Prepared, Preparing
-from jitmod.analysis.scalars import takes_array
 from jitmod.analysis.sizes import LARGE, Sizes
 from jitmod.analysis.stable import block_of
 from jitmod.analysis.syntax import first_line
-from jitmod.analysis.values import Array, Constant, Device, Number, Routine
+from jitmod.analysis.values import Array, Constant, Number
 from jitmod.source.nodes import walk
-from jitmod.source.project import Function, SourceModule
+from jitmod.source.project import SourceModule
 from jitmod.source.scopes import Scope
 
 _OPTIONS = frozenset({"static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "inline",
                       "keep_unused"})  # fmt: skip
-_STATIC = frozenset({"shape", "ndim", "size", "dtype", "T", "mT", "at", "real", "imag"})
-# which arguments of functions of jax.lax are values: of others it is the first
-_OF_LAX = {"scan": (1, 2), "map": (1,), "while_loop": (2,), "fori_loop": (3,), "dot": (0, 1), "dot_general": (0, 1),
-           "conv_general_dilated": (0, 1), "select": (1, 2), "dynamic_update_slice": (0, 1), "add": (0, 1),
-           "mul": (0, 1), "associative_scan": (1,), "stop_gradient": (0,), "dynamic_slice": (0,)}  # fmt: skip
 # what is set for a while, and for what is computed meanwhile
 _MODES = ("default_matmul_precision", "enable_x64", "default_device", "disable_jit", "numpy_dtype_promotion",
           "numpy_rank_promotion", "debug_nans", "debug_infs", "set_mesh", "use_mesh")  # fmt: skip
@@ -183,51 +175,22 @@ class Baking:
             raise Unplannable("late-binding", at, f"`{name}` is not bound once for all calls")
 
     def _check_reads(self, array: CapturedArray) -> None:
-        """Where the array itself is read it must do as a traced one."""
+        """Where the array itself is read it must do as a traced one, and so must what is made of it."""
+        for hazard in self.effects.of_function(self.compiled.function):
+            if hazard.when == "traced" and hazard.reason in ("host-arithmetic", "ragged-items"):
+                what = f"{hazard.what} ({hazard.path}:{hazard.line}): it may need the values of `{array.name}`"
+                raise Unplannable("scalar-needed-as-python", array.reads[0], what)
         for read in array.reads:
             parent = self.module.parents[read]
-            if not self._takes_traced(parent, read):
+            if not self._is_result(parent, read) and not takes_traced(parent, read, self.module, self.effects):
                 what = f"`{ast.unparse(parent)[:60]}` may need the values of `{array.name}` when it is traced"
                 raise Unplannable("scalar-needed-as-python", read, what)
 
-    def _takes_traced(self, parent: ast.AST, read: ast.expr) -> bool:
-        infer, module = self.effects.inference, self.module
-        match parent:
-            case ast.BinOp() | ast.UnaryOp(op=ast.USub() | ast.Invert()) | ast.Return():
-                return True
-            case ast.Compare(ops=[op]):
-                return not isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn)
-            case ast.Attribute(attr=attr, ctx=ast.Load()):
-                called = isinstance(module.parents[parent], ast.Call)
-                kind = infer.kind(parent, module)
-                method = called and isinstance(kind, Routine) and isinstance(kind.receiver, Array | Device)
-                return attr in _STATIC or (method and not self.effects.of_call(_call(module.parents[parent]), module))
-            case ast.Subscript(value=value, slice=index):
-                if value is read:
-                    return True
-                integer = index is read and is_integer(read, module, infer)  # a mask needs its values
-                return integer and isinstance(infer.kind(value, module), Array | Device)
-            case ast.Tuple() | ast.List():
-                outer = module.parents[parent]
-                return isinstance(outer, ast.Call | ast.Return) and self._takes_traced(outer, parent)
-            case ast.Call(func=func) if func is not read:
-                return self._call_takes_traced(parent, func, read)
-        return False
-
-    def _call_takes_traced(self, call: ast.Call, func: ast.expr, read: ast.expr) -> bool:
-        infer, module = self.effects.inference, self.module
-        name = infer.dotted(func, module)
-        if name == "len":
-            return True
-        hazards = [h for h in self.effects.of_call(call, module) if h.when == "traced"]
-        if hazards:
-            return False
-        if name is None or not name.startswith("jax."):
-            kind = infer.kind(func, module)
-            return isinstance(infer.target(kind), Function)
-        if name.startswith("jax.lax.") and read in call.args:
-            return call.args.index(read) in _OF_LAX.get(name.rpartition(".")[2], (0,))
-        return library.role(name) is Role.PURE and takes_array(name, call, read)
+    def _is_result(self, parent: ast.AST, read: ast.expr) -> bool:
+        """Whether the compiled function returns the array."""
+        while isinstance(parent, ast.Tuple):
+            parent = self.module.parents[parent]
+        return isinstance(parent, ast.Return) and self.module.scope_of(read) is self.compiled.function.scope
 
     def _is_before(self, node: ast.AST) -> bool:
         """Whether what binds a name has run whenever the function is defined."""
@@ -276,8 +239,3 @@ class Baking:
                 place = f"{module.document.path}:{call.lineno}"
                 what = f"`{ast.unparse(call)[:60]}` ({place}) may come after what is prepared"
                 raise Unplannable("host-effect", arrays[0].reads[0], what)
-
-
-def _call(node: ast.AST) -> ast.Call:
-    assert isinstance(node, ast.Call)
-    return node

@@ -174,11 +174,11 @@ class Classes:
             return joined(given) if contradicted else promised
         kinds = [unpacked(self.inference.kind(value, module), path) for module, value, path in values]
         found = joined([k for k in kinds if k != Constant()] or kinds)
-        if isinstance(found, Routine | Transformed) and self._escapes(cls):
+        if isinstance(found, Routine | Transformed) and self.escapes(cls):
             return UNKNOWN  # built where it cannot be seen, perhaps with another function
         return found if found != UNKNOWN else promised or UNKNOWN
 
-    def _escapes(self, cls: Class) -> bool:
+    def escapes(self, cls: Class) -> bool:
         """Whether the class is handed to somebody as a value."""
         harmless = ("isinstance", "issubclass", "super")
         for module, node in self.inference.project.uses.get(cls.node.name, ()):
