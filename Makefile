@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo training test oracle graphs carries programs slow kills statistics clean
+.PHONY: demo training kitchen test oracle graphs carries programs slow kills statistics clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -24,6 +24,10 @@ demo: $(VENV)/demo.stamp
 # The example of a training loop in full: the script, which is part of the demo, and the notebook, which takes minutes.
 training: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_training.sh
+
+# All codemods on one project.
+kitchen: $(VENV)/demo.stamp
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_kitchen.sh
 
 test: $(VENV)/test.stamp
 	$(BIN)/ruff check .
