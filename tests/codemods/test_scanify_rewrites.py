@@ -78,6 +78,33 @@ PROGRAMS = {
         def workload(rep):
             return [(f(U + rep, n), g(U + rep, n), h(U, n)) for n in (9, 10, 1, 0)]
         """,
+    "work every so often and after the last step": """
+        def f(u: jax.Array, n: int, k: int):
+            for i in range(n):
+                u = advance(u)
+                if i % k == 0 or i == n - 1:
+                    print(i, f"{float(u[0]):.3f}", u.shape)
+            return u, i
+
+        def g(u: jax.Array, xs: jax.Array):
+            for i, x in enumerate(xs):
+                u = advance(u + x)
+                if (i + 1) % 4 == 0 or i + 1 == len(xs):
+                    print(i, f"{float(u[0]):.3f}", u.shape)
+            return u
+
+        def h(u: jax.Array, n: int):
+            i = 0
+            while i < n:
+                u = advance(u)
+                if i % 5 == 0 or i == n - 1:
+                    print(i, f"{float(u[0]):.3f}", u.shape)
+                i += 1
+            return u, i
+
+        def workload(rep):
+            return [(f(U + rep, n, 5), h(U, n), g(U, XS[:n])) for n in (9, 10, 11, 1)], f(U, 9, 100)
+        """,
     "a zip whose parts differ in length, in blocks": """
         def f(u: jax.Array, xs: jax.Array, ys: jax.Array):
             for i, (x, y) in enumerate(zip(xs, ys)):

@@ -31,7 +31,7 @@ from jitmod.analysis.legality import (
     check_try_at_calls,
     live_names,
 )
-from jitmod.analysis.loops import Loop, Stream, Unplannable, check_stackable, trip_of
+from jitmod.analysis.loops import Loop, Stream, Unplannable, check_stackable, header, trip_of
 from jitmod.analysis.numeric import FLOATS, Numeric
 from jitmod.analysis.periods import WHOLE, Block, periods
 from jitmod.analysis.plan import Carry, Piece
@@ -153,7 +153,7 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
 
 def _block(graph: Graph) -> Block:
     """The period at whose end host work is due, with every other one whose work is due at ends of it too; or WHOLE."""
-    found = [p for p in periods(graph.body) if not isinstance(p.size, int) or p.phase >= 0]
+    found = [p for p in periods(graph.body, _count(graph)) if not isinstance(p.size, int) or p.phase >= 0]
     if not found:
         return WHOLE
     fixed = [p for p in found if isinstance(p.size, int) and p.size > 1]
@@ -161,12 +161,22 @@ def _block(graph: Graph) -> Block:
         return found[0]
     least = min(fixed, key=lambda p: int(str(p.size)))
     size = int(str(least.size))
-    due, steady = set(least.due), set(least.steady)
+    due, steady, at_last = set(least.due), set(least.steady), least.at_last
     for other in fixed:
         if int(str(other.size)) % size == 0 and other.phase % size == least.phase % size:
             due |= other.due
             steady |= other.steady
-    return replace(least, due=frozenset(due), steady=frozenset(steady))
+            at_last = at_last or other.at_last
+    return replace(least, due=frozenset(due), steady=frozenset(steady), at_last=at_last)
+
+
+def _count(graph: Graph) -> str | None:
+    """The text of the number of iterations, where the header tells it."""
+    match header(graph.loop)[1]:
+        case ast.Call(func=ast.Name(id="range"), args=[stop]):
+            return ast.unparse(stop)
+    sources = {ast.unparse(s.source) for s in graph.streams if s.source is not None and s.limits}
+    return f"len({sources.pop()})" if len(sources) == 1 else None
 
 
 def _take_sides(graph: Graph, block: Block) -> Scannable:
@@ -307,7 +317,7 @@ def _leads(
     if first is None:
         return False
     changed = {v.name for n in body.device_nodes() for v in n.reads() if v.origin == "carried"} & block.steady
-    if steady or changed or any(v.is_device for _, v in read):
+    if steady or changed or block.at_last or any(v.is_device for _, v in read):
         message = "host work reads what a step begins with, and other work what it makes"
         raise Unplannable("carried-state", first.statement, message)
     return True
@@ -319,6 +329,8 @@ def _opens(
 ) -> bool:  # fmt: skip
     """Whether host work that is due after the first step of a block reads nothing that later steps change."""
     if not due or not isinstance(block.size, int) or block.size < FEWEST or block.phase % block.size != 0:
+        return False
+    if block.at_last:
         return False
     read = {v for n in due for v in n.reads()}
     changed = {v.name for n in body.device_nodes() for v in n.reads() if v.origin == "carried"} & block.steady
