@@ -205,6 +205,7 @@ def test_the_documentation_goes_with_the_name() -> None:
 
 LEFT = {
     "small": "RATES = jnp.ones((3, 4))\n\n\n@jax.jit\ndef f(x):\n    return x * RATES\n",
+    "a small range": "RATES = jnp.arange(3.0) * 2\n\n\n@jax.jit\ndef f(x):\n    return x * RATES\n",
     "a number, a key, a function": "KEY = jax.random.key(0)\nN = 3.0\n\n\n@jax.jit\ndef f(x):\n    return x * N + "
     "jax.random.normal(KEY)\n",
     "an argument already": "@jax.jit\ndef f(x, table):\n    return table[x]\n",

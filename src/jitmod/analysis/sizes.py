@@ -116,14 +116,16 @@ class Sizes:
 
     def _shape(self, call: ast.Call, position: int, module: SourceModule, depth: int) -> int | None:
         named = [k.value for k in call.keywords if k.arg in _SHAPE_WORDS]
+        if getattr(call.func, "attr", "") in ("arange", "eye") and len(call.args) != 1:
+            return None  # from where to where, or how many columns
         given = named or call.args[position : position + 1]
         return self._number(given[0], module, depth) if given else None
 
     def _number(self, expr: ast.expr, module: SourceModule, depth: int) -> int | None:
         """The product of the numbers that an expression, a shape or a length, holds."""
         match expr:
-            case ast.Constant(value=int(value)):
-                return value
+            case ast.Constant(value=int() | float() as value):
+                return int(value)
             case ast.Tuple(elts=elts) | ast.List(elts=elts):
                 known = [self._number(e, module, depth) for e in elts]
                 return prod(k for k in known if k is not None) if None not in known else None
