@@ -41,7 +41,7 @@ def recognise(rep=0):
 def calibrate(rep=0):
     pixels = jax.random.normal(jax.random.fold_in(KEYS[4], rep), (6, 32, 2))
     rays = undistort(list(pixels), jnp.asarray(1.2))
-    return rays, depth(jax.random.normal(KEYS[5], (600,)) + rep)
+    return rays, depth(jax.random.normal(KEYS[5], (600,)) * (1 + rep))
 
 
 def fit(rep=0):
