@@ -237,6 +237,20 @@ def begins_as_number(carried: Carry, loop: Loop, effects: Effects) -> bool:
     return isinstance(written_before(carried.name, loop, effects), Number)
 
 
+def literal_before(name: str, loop: Loop, effects: Effects) -> ast.expr | None:
+    """The literal number that a local name is when the loop begins: `mean, count = 0.0, 0`; None for anything else."""
+    found = bindings_before(name, loop, effects)
+    if len(found) != 1 or found[0].how != "assign" or not loop.module.scope_of(loop.node).is_function:
+        return None
+    value = found[0].value
+    for index in found[0].path:
+        value = value.elts[index] if isinstance(value, ast.Tuple) and index < len(value.elts) else None
+    match value:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return value
+    return None
+
+
 def begins_weakly(carried: Carry, loop: Loop, effects: Effects) -> bool:
     """Whether a carried value may begin as `jnp.asarray(1.0)`, an array that gives way to others as numbers do."""
     for binding in bindings_before(carried.name, loop, effects):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from jitmod.analysis.batching import Emit
-from jitmod.analysis.carries import begins_as_number, has_static_parts
+from jitmod.analysis.carries import begins_as_number, has_static_parts, literal_before
 from jitmod.analysis.infer import Inference
-from jitmod.analysis.loops import Stream, Unplannable, header, is_range
+from jitmod.analysis.loops import Stream, Unplannable, header, is_range, trip_of
 from jitmod.analysis.scanning import ScanPlan
 from jitmod.analysis.ssa import Node, Value
 from jitmod.analysis.values import Array, Kind, Number
@@ -35,6 +35,7 @@ class Scanned(Compiled):
     plan: ScanPlan
     arrays: dict[Value, str] = field(default_factory=dict)  # names inside for what the steps hand out
     fed: dict[Value, str] = field(default_factory=dict)  # the lists of numbers that host arithmetic makes first
+    literals: dict[str, str] = field(default_factory=dict)  # carried names that begin as a number that is written here
     weak: list[str] = field(default_factory=list)  # lines that make positions as weakly typed as numbers
     unrolls: bool = False  # whether several steps run between two turns of the loop
     length: str = ""  # the name of the parameter that says how many steps there are, where nothing else does
@@ -104,6 +105,10 @@ class Scanned(Compiled):
         """The lines of the compiled function's body."""
         for carried in self.plan.carry:
             name = carried.name
+            literal = literal_before(name, self.plan.loop, self.effects)
+            if literal is not None and name not in self.plan.strict and self._is_seen_before(name):
+                self.literals[name] = self.document.text(literal)
+                continue
             number = begins_as_number(carried, self.plan.loop, self.effects)
             text = f"{self.imports.refer('jax.numpy.asarray')}({name})" if number else name
             self.parameters.add(text, name, own=name, holds="number" if number else "arrays")
@@ -164,6 +169,10 @@ class Scanned(Compiled):
                 case _:
                     return False
         return False
+
+    def _is_seen_before(self, name: str) -> bool:
+        """Whether a name keeps what it had before the loop where no step is made, so that it is bound there anyway."""
+        return self.plan.block.kind == "whole" and trip_of(self.plan.streams).may_be_zero and name in self.plan.handed
 
     def _of_block(self, source: str, stream: Stream) -> str:
         """The part of a source that belongs to the steps of one block."""
@@ -250,7 +259,7 @@ class Scanned(Compiled):
     def _scan_call(self, step: str, sources: list[str]) -> str:
         """The call of `jax.lax.scan`."""
         scan = self.imports.refer("jax.lax.scan")
-        init = _packed(self._carry_names())
+        init = _packed([self.literals.get(name, name) for name in self._carry_names()])
         unroll = f", unroll={self.knob.token}" if self.unrolls else ""
         if sources:
             return f"{scan}({step}, {init}, {_packed(sources)}{unroll})"
