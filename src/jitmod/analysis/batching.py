@@ -104,11 +104,15 @@ def is_in_chunks(loop: Loop, heavy: list[ast.Call], effects: Effects) -> bool:
     match target, iterable:
         case ast.Name(id=start), ast.Call(func=ast.Name(id="range"), args=[_, _, size]):
             step = f"{start} + {ast.unparse(size)}"
-            cut = any(isinstance(n, ast.Slice) and n.lower is not None and n.upper is not None
-                      and (ast.unparse(n.lower), ast.unparse(n.upper)) == (start, step)
-                      for s in loop.body for n in walk(s))  # fmt: skip
+            cut = [n for s in loop.body for n in walk(s) if isinstance(n, ast.Subscript)
+                   and isinstance(n.slice, ast.Slice) and n.slice.lower is not None and n.slice.upper is not None
+                   and (ast.unparse(n.slice.lower), ast.unparse(n.slice.upper)) == (start, step)]  # fmt: skip
+            named = {t.id for n in cut if isinstance(p := loop.module.parents[n], ast.Assign)
+                     for t in p.targets if isinstance(t, ast.Name)}  # fmt: skip
+            given = [v for call in heavy for v in (*call.args, *[k.value for k in call.keywords])]
+            handed = any(v in cut or (isinstance(v, ast.Name) and v.id in named) for v in given)
             kinds = [effects.inference.kind(call.func, loop.module) for call in heavy]
-            return cut and all(jitted_target(kind, effects.inference)[0] is not None for kind in kinds)
+            return handed and all(jitted_target(kind, effects.inference)[0] is not None for kind in kinds)
     return False
 
 
