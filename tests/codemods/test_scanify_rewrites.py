@@ -102,7 +102,32 @@ PROGRAMS = {
                 i += 1
             return u, i
 
+        class Settings:
+            n = 12
+
+        def moving(u: jax.Array, settings: Settings):
+            for i in range(settings.n):
+                u = advance(u)
+                if i % 5 == 0 or i == settings.n - 1:
+                    settings.n -= 1
+                    print(i, f"{float(u[0]):.3f}", u.shape)
+            return u
+
+        def later(u: jax.Array, n: int, k: int):
+            def put_off():
+                nonlocal k
+                k += 1
+
+            for i in range(n):
+                u = advance(u)
+                if i % k == 0:
+                    put_off()
+                    print(i, f"{float(u[0]):.3f}", u.shape)
+            return u
+
         def workload(rep):
+            moving(U, Settings())
+            later(U, 25, 3)
             return [(f(U + rep, n, 5), h(U, n), g(U, XS[:n])) for n in (9, 10, 11, 1)], f(U, 9, 100)
         """,
     "a zip whose parts differ in length, in blocks": """

@@ -84,8 +84,10 @@ def _is_last(expr: ast.expr, count: str | None, test: Node) -> bool:
             pass
         case _:
             return False
-    fixed = all(v.origin == "invariant" for e, v in test.uses.items() if any(e is part for part in walk(limit)))
-    return _counts(name, test) and fixed and ast.unparse(limit) == count
+    inside = set(walk(limit))
+    fixed = all(v.origin == "invariant" for e, v in test.uses.items() if e in inside)
+    plain = not any(isinstance(part, ast.Attribute | ast.Subscript) for part in inside)  # which anybody may change
+    return _counts(name, test) and fixed and plain and ast.unparse(limit) == count
 
 
 def _period(expr: ast.expr | None, test: Node) -> tuple[int | ast.expr, int] | None:

@@ -29,6 +29,7 @@ from jitmod.analysis.legality import (
     check_names,
     check_try_around,
     check_try_at_calls,
+    is_rebound_elsewhere,
     live_names,
 )
 from jitmod.analysis.loops import Loop, Stream, Unplannable, check_stackable, header, trip_of
@@ -153,7 +154,8 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
 
 def _block(graph: Graph) -> Block:
     """The period at whose end host work is due, with every other one whose work is due at ends of it too; or WHOLE."""
-    found = [p for p in periods(graph.body, _count(graph)) if not isinstance(p.size, int) or p.phase >= 0]
+    found = [p for p in periods(graph.body, _count(graph))
+             if (not isinstance(p.size, int) or p.phase >= 0) and not _may_move(p, graph)]  # fmt: skip
     if not found:
         return WHOLE
     fixed = [p for p in found if isinstance(p.size, int) and p.size > 1]
@@ -168,6 +170,14 @@ def _block(graph: Graph) -> Block:
             steady |= other.steady
             at_last = at_last or other.at_last
     return replace(least, due=frozenset(due), steady=frozenset(steady), at_last=at_last)
+
+
+def _may_move(block: Block, graph: Graph) -> bool:
+    """Whether the condition of a period reads a name that other code may bind anew while the loop runs."""
+    infer, module = graph.effects.inference, graph.loop.module
+    names = [n for n in walk(block.test.expr) if isinstance(n, ast.Name)] if block.test and block.test.expr else []
+    scopes = [(infer.scope_binding(n.id, n, module), n.id) for n in names]
+    return any(scope is not None and is_rebound_elsewhere(scope, name) for scope, name in scopes)
 
 
 def _count(graph: Graph) -> str | None:
