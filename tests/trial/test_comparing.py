@@ -133,6 +133,11 @@ def knot(at: int) -> Any:
     return outer
 
 
+def moved_last(numbers: list[float], by: float) -> list[float]:
+    return [*numbers[:-1], float(np.float32(numbers[-1] + by))]
+
+
+NUMBERS = [float(np.float32(x)) for x in (0.3, -0.7, 0.5, 0.2, 0.0009)]
 EQUAL = {
     "rounding of float32": (X, X * (1 + 3e-6)),
     "tiny against the leaf's scale": (jnp.array([1e3, 0.0]), jnp.array([1e3, 5e-3])),
@@ -144,6 +149,11 @@ EQUAL = {
     "keys": (jax.random.key(3), jax.random.key(3)),
     "host copy of a float32 result": (float(X[1, 1]), float(X[1, 1] * (1 + 1e-6))),
     "what cancellation leaves beside ones": (jnp.array([1.0, 3e-8, -2e-8]), jnp.array([1.0, 0.0, 4e-8])),
+    "a number of a list that is next to nothing": (NUMBERS, moved_last(NUMBERS, 3e-7)),
+    "an array of a list that is next to nothing": ([*map(jnp.float32, NUMBERS)],
+                                                   [*map(jnp.float32, moved_last(NUMBERS, 3e-7))]),
+    "a number of each item of a list": ([{"loss": x} for x in NUMBERS],
+                                        [{"loss": x} for x in moved_last(NUMBERS, 3e-7)]),
     "one rounding of float8": (jnp.ones(2, jnp.float8_e4m3fn), jnp.ones(2, jnp.float8_e4m3fn) * 1.125),
     "NaT": (np.array(["NaT"], "M8[s]"), np.array(["NaT"], "M8[s]")),
     "records": (RECORDS.copy(), RECORDS.copy()),
@@ -157,6 +167,9 @@ EQUAL = {
     "generators at the same place": (started(1), started(1)),
 }
 UNEQUAL = {
+    "a small number of a list by more than rounding": (NUMBERS, moved_last(NUMBERS, 3e-5), "values"),
+    "a small number of a tuple": (tuple(NUMBERS), tuple(moved_last(NUMBERS, 3e-7)), "values"),
+    "numbers of two kinds": ([(x, 1e-6) for x in NUMBERS], [(x, 2e-6) for x in NUMBERS], "values"),
     "float32 off by a thousandth": (X, X * 1.001, "values"),
     "one element": (X, X.at[1, 2].add(1e-2), "values"),
     "integer off by one": (jnp.arange(4), jnp.arange(4).at[2].add(1), "values"),

@@ -44,6 +44,13 @@ def judged(
     }
 
 
+def seconds_of(measured: dict[str, Any], baseline: int, candidate: int, share: float = 0.5) -> dict[str, Any]:
+    """So many compilations of each arm where the other had just met the same values; such a share of calls are so."""
+    calls = {arm: int(count * share) for arm, count in measured["warm"]["calls"].items()}
+    measured["warm"]["second"] = {"compilations": {"baseline": baseline, "candidate": candidate}, "calls": calls}
+    return measured
+
+
 def alternating(odd: float, even: float, candidate: float) -> dict[str, Any]:
     """A baseline whose every other sample is slower, as on a machine that does something else now and then."""
     measured = judged(even, candidate)
@@ -135,6 +142,18 @@ CASES: dict[str, tuple[dict[str, Any], Status, str | None, str]] = {
         Status.REJECTED, "retraces", "compilations"),
     "too few pairs": (evidence(judged(0.02, 0.01, pairs=3), FAST[1]), Status.INCONCLUSIVE, None, "budget"),
     "one process": (evidence(FAST[0]), Status.INCONCLUSIVE, None, "budget"),
+    "new shapes that a library compiles for whoever comes first": (
+        evidence(seconds_of(judged(0.02, 0.01, compiled=(20, 30)), 4, 4),
+                 seconds_of(judged(0.02, 0.01, compiled=(24, 26), seed=1), 4, 4)),
+        Status.ACCEPTED, None, "faster"),
+    "new shapes, and more that only the candidate compiles": (
+        evidence(seconds_of(judged(0.02, 0.01, compiled=(20, 30)), 4, 9),
+                 seconds_of(judged(0.02, 0.01, compiled=(24, 26), seed=1), 4, 8)),
+        Status.REJECTED, "retraces", "compilations"),
+    "new shapes, and no call that the other arm was ahead of": (
+        evidence(seconds_of(judged(0.02, 0.01, compiled=(20, 30)), 0, 0, 0.0),
+                 seconds_of(judged(0.02, 0.01, compiled=(24, 26), seed=1), 0, 0, 0.0)),
+        Status.REJECTED, "retraces", "compilations"),
     "compiles more often": (
         evidence(judged(0.02, 0.01, compiled=(0, 5)), FAST[1]), Status.REJECTED, "retraces", "compilations"),
     "compiles as often": (

@@ -117,7 +117,7 @@ class Bench:
         lines, pairs = self._changes(self.candidate(number), self.baseline), self._pairs(number)
 
         def move(path: str, tree: ast.Module) -> ast.Module:
-            sabotage.spoil_whole(tree, [pair.qualname for pair in pairs if pair.path == path])
+            sabotage.round_whole(tree, [pair.qualname for pair in pairs if pair.path == path])
             return sabotage.spoil_lines(tree, lines.get(path, ()))
 
         return self.load(self.baseline, move, sabotage.injected(sabotage.nudged))

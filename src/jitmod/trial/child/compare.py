@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ _HOST = {"python", "numpy array", "numpy scalar"}
 _FINE = 1e-5  # of the bounds of float32: those of doubles that the host computes
 _SPARED = 1000.0  # bounds of float32 are about so many times its unit of rounding
 _CANCELLED = 8  # units in the last place of a leaf's largest value, if that is below 1: what is left of a difference
+_ITEM = re.compile(r"\[\d+\]")
 _SAMPLE = 1 << 16  # elements, which are enough for a scale
 COUNTS = 1 << 17  # floats that are whole numbers below this count something
 _MISCOUNTED = 10 * MAX_FACTOR
@@ -52,7 +54,7 @@ def compare(
 
     `factor` widens every bound, `slack` that of some leaves instead; without `values` only the structure counts.
     """
-    allowed = slack or {}
+    allowed, pools = slack or {}, _pools(expected)
     errors: dict[str, float] = {}
     weak: list[str] = []
     opaque: list[str] = []
@@ -69,7 +71,7 @@ def compare(
             weak.append(left.path)
         if left.kind == "opaque" or (left.kind == "code" and left.data != right.data):
             opaque.append(left.path)
-        size, where = _error(left, right)
+        size, where = _error(left, right, pools.get(left.path))
         name, bound = left.path, allowed.get(left.path, factor)
         if _is_double(left, right):
             name = left.path + DOUBLE
@@ -139,8 +141,11 @@ def _bounds(entry: Entry) -> tuple[float, float, float]:
     return (1e-4, 1e-5, unit) if unit < 1e-6 else (max(1e-2, 1.01 * unit), 1e-2, unit)
 
 
-def _error(left: Entry, right: Entry) -> tuple[float, int | None]:
-    """The worst element's error in units of its bound, and its flat index; infinite where no error is allowed."""
+def _error(left: Entry, right: Entry, pool: Sequence[float] | None = None) -> tuple[float, int | None]:
+    """The worst element's error in units of its bound, and its flat index; infinite where no error is allowed.
+
+    `pool` has the magnitudes of the numbers that are listed with this one.
+    """
     if left.kind in _STRUCTURE:
         return 0.0, None
     if left.kind == "callable" or not isinstance(left.data, float | complex | np.ndarray):
@@ -159,11 +164,38 @@ def _error(left: Entry, right: Entry) -> tuple[float, int | None]:
         return math.inf, int(broken[0])
     relative, absolute, unit = _bounds(left)
     magnitude = np.where(finite, np.abs(a), 0.0)
-    bound = relative * magnitude + _absolute(magnitude, absolute, unit)
+    scale = magnitude if pool is None else np.asarray(pool)
+    bound = relative * magnitude + _absolute(scale, absolute, unit)
     errors = np.where(finite, np.abs(np.where(finite, a, 0) - np.where(finite, b, 0)), 0.0) / bound
     at = int(np.argmax(errors))
     size = float(errors.flat[at])
     return (max(size, _MISCOUNTED) if size > 0 and unit < 1e-6 and _counts(a) and _counts(b) else size), at
+
+
+def _pools(entries: Sequence[Entry]) -> dict[str, list[float]]:
+    """The magnitudes of the numbers that a list has at the same place in each of its items, for each of them.
+
+    A list of numbers has one scale, as an array of them has: one that is next to nothing is not a scale of its own.
+    """
+    lists = {entry.path for entry in entries if entry.kind == "container" and entry.type == "list"}
+    pools: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = {}
+    for entry in entries if lists else ():
+        if entry.shape or not _is_number(entry):
+            continue
+        place = _ITEM.sub(lambda item: "[*]" if item.string[: item.start()] in lists else item[0], entry.path)
+        if place != entry.path:
+            found[entry.path] = pool = pools.setdefault(place, [])
+            size = abs(complex(entry.data))
+            if math.isfinite(size):
+                pool.append(size)
+    return found
+
+
+def _is_number(entry: Entry) -> bool:
+    if entry.kind == "python":
+        return isinstance(entry.data, float | complex)
+    return isinstance(entry.data, np.ndarray) and entry.data.dtype.kind in "fc"
 
 
 def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -100,7 +100,7 @@ def _warm(
     rep = 100
     seconds: dict[str, list[float]] = {name: [] for name in _NAMES}
     faults: dict[str, list[int]] = {name: [] for name in _NAMES}
-    compilations, calls, scripts = (dict.fromkeys(_NAMES, 0) for _ in range(3))
+    compilations, calls, scripts, second, second_calls = (dict.fromkeys(_NAMES, 0) for _ in range(5))
     compiled: dict[str, Counter[str]] = {name: Counter() for name in _NAMES}
     stopped, pair_seconds = "all pairs taken", 0.0
     for _ in range(steps[-1]):
@@ -108,12 +108,14 @@ def _warm(
         if start + pair_seconds > deadline:
             stopped = "budget"
             break
-        for name in order.sample(_NAMES, 2):
+        for place, name in enumerate(order.sample(_NAMES, 2)):
             channel.stage(f"{name}: warm calls")
             sample = arms[name].sample(batch[name], rep)
             seconds[name].append(sample.seconds)
             faults[name].append(sample.faults)
             compilations[name] += sum(sample.compiled.values())
+            second[name] += place * sum(sample.compiled.values())
+            second_calls[name] += place * sample.calls
             compiled[name].update(sample.compiled)
             calls[name] += sample.calls
             scripts[name] += sample.scripts
@@ -128,6 +130,7 @@ def _warm(
         "batch": batch,
         "compilations": compilations,
         "calls": calls,
+        "second": {"compilations": second, "calls": second_calls},
         "scripts": scripts,
         "functions": {name: dict(compiled[name].most_common(_NAMED)) for name in _NAMES},
     })  # fmt: skip

@@ -15,8 +15,7 @@ from . import compare
 from .changes import changed_statements, functions
 
 _SPOIL = "__jitmod_spoil__"
-_PULLS = {"float", "complex", "int", "bool", "asarray", "array", "device_get"}
-_PULL_METHODS = {"item", "tolist"}
+_SPOIL_ARRAY = "__jitmod_spoil_array__"
 _draws = itertools.count()
 
 
@@ -95,7 +94,7 @@ def _mapped(leaf: Callable[[Any], Any], value: Any) -> Any:
 
 
 def injected(spoil: Callable[[Any], Any]) -> dict[str, Any]:
-    return {_SPOIL: spoil}
+    return {_SPOIL: spoil, _SPOIL_ARRAY: lambda value: spoil(value) if isinstance(value, jax.Array) else value}
 
 
 def spoil_functions(tree: ast.Module, names: Iterable[str]) -> ast.Module:
@@ -127,20 +126,66 @@ def spoil_bound(tree: ast.Module, changed: Iterable[int]) -> ast.Module:
     return tree
 
 
-def spoil_whole(tree: ast.Module, names: Iterable[str] | None = None) -> ast.Module:
-    """Spoil what every statement of these functions computes, and what it reads on the host at once.
+def round_whole(tree: ast.Module, names: Iterable[str] | None = None) -> ast.Module:
+    """Put rounding into these functions: into what every statement computes, and into every array inside of one.
 
-    Inner functions are included; without names, all functions are.
+    What a statement reads on the host at once has no name, and where it is a difference of large numbers, the rounding
+    of those is what counts. Inner functions are included; without names, all functions are.
     """
     named = [function for _, function in functions(tree, names)] if names is not None else tree.body
     for top in named:
         for node in ast.walk(top):
-            if isinstance(node, ast.Call):
-                _spoil_pulled(node)
             if isinstance(node, ast.FunctionDef):
                 for statement in _own_statements(node):
                     spoil(statement)
+        for function in ast.walk(top):
+            if isinstance(function, ast.FunctionDef | ast.Lambda):
+                _Inside().within(function)
     return tree
+
+
+class _Inside(ast.NodeTransformer):
+    """The arrays inside of expressions: arguments, receivers of methods, operands. What is compared stays exact."""
+
+    def within(self, function: ast.FunctionDef | ast.Lambda) -> None:
+        """Its body; parameters and decorators are none of it."""
+        if isinstance(function.body, list):
+            function.body = [self.visit(statement) for statement in function.body]
+        else:
+            function.body = self.visit(function.body)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        node.left, node.right = _array(node.left), _array(node.right)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in (_SPOIL, _SPOIL_ARRAY):
+            return node
+        if isinstance(node.func, ast.Attribute):
+            node.func.value = _array(node.func.value)
+        node.args = [one if isinstance(one, ast.Starred) else _array(one) for one in node.args]
+        return node
+
+
+def _array(value: ast.expr) -> ast.expr:
+    """With rounding, if it is an array: whatever holds some keeps its identity."""
+    if isinstance(value, ast.Constant):
+        return value
+    return ast.copy_location(ast.Call(ast.Name(_SPOIL_ARRAY, ast.Load()), [value], []), value)
 
 
 def _own_statements(node: ast.AST) -> Iterable[ast.stmt]:
@@ -161,15 +206,6 @@ def spoil(statement: ast.stmt) -> None:
             statement.value = _call(value)
         case ast.Expr(value=ast.Call() as call):
             call.args = [a if isinstance(a, ast.Starred) else _call(a) for a in call.args]
-
-
-def _spoil_pulled(call: ast.Call) -> None:
-    """`float(jnp.mean(x))` and `jnp.mean(x).item()`: the array has no name, and the number is none any more."""
-    match call:
-        case ast.Call(func=ast.Attribute(attr=attr) as method) if attr in _PULL_METHODS:
-            method.value = _call(method.value)
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first, *others]) if name in _PULLS:
-            call.args = [first if isinstance(first, ast.Starred) else _call(first), *others]
 
 
 def _call(value: ast.expr) -> ast.expr:

@@ -93,7 +93,7 @@ class Twins:
         tree = ast.Module([_copy(statement) for statement in statements], [])
         self._probes.watch_loops(tree, path)
         if self._spoil is not None:
-            sabotage.spoil_whole(tree)
+            sabotage.round_whole(tree)
         exec(compile(ast.fix_missing_locations(tree), f"<the baseline's {path}>", "exec"), space)
 
 
