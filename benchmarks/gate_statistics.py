@@ -107,9 +107,9 @@ def _measured(
     one, two = COMPILING[cold]
     colds = {name: [{"seconds": value, "trace": 0.0, "lower": 0.0, "compile": value, "compilations": 1}] * 3
              for name, value in (("baseline", one), ("candidate", two))}  # fmt: skip
-    none = {"baseline": 0, "candidate": 0}
-    calls = dict.fromkeys(none, number)
-    return {"cold": colds, "warm": {"seconds": times, "compilations": none, "calls": calls}}
+    calls = dict.fromkeys(times, number)
+    functions = {"functions": {name: {} for name in times}, "functions_behind": {name: {} for name in times}}
+    return {"cold": colds, "warm": {"seconds": times, "calls": calls, **functions}}
 
 
 def judge(windows: list[dict[str, Any]], decisions: int) -> dict[str, Any]:

@@ -89,11 +89,13 @@ def comparison(verdict: Verdict, evidence: Mapping[str, Any]) -> list[tuple[str,
     counts = _of_each_arm(verdict.compiles, "cold")
     calls = verdict.cold.get("breakeven_calls")
     remark = f"paid back after {calls:.0f} calls" if calls else ""
+    shared = sum(count or 0 for count in _of_each_arm(verdict.compiles, "warm_shared").values())
+    in_warm = f"in all warm calls, beside {shared} that both share" if shared else "in all warm calls"
     rows = [
         _row("warm call", warm_medians(evidence), seconds, speedup(verdict)),
         _row("cold", verdict.cold, seconds, remark),
         _row("compiles", counts, _count, "in the first call"),
-        _row("retraces", _of_each_arm(verdict.compiles, "warm"), _count, "in all warm calls"),
+        _row("retraces", _of_each_arm(verdict.compiles, "warm"), _count, in_warm),
     ]
     return [row for row in rows if row is not None]
 

@@ -11,6 +11,7 @@ from typing import Any
 from jitmod.model import Status, Verdict
 from jitmod.trial.child import stats
 from jitmod.trial.job import digest
+from jitmod.trial.retraces import warm_calls
 from jitmod.trial.times import Times
 
 _JUDGES = 2
@@ -198,7 +199,7 @@ def _judge_measurements(
         why = f"the budget is too short: {pairs} warm pairs, and {_JUDGES} processes of {stats.FIRST_LOOK} are needed"
         return Verdict(Status.INCONCLUSIVE, why)
     times = Times(job, judges)
-    verdict = _late(explored, judges) or _retraces(explored, judges) or times.verdict()
+    verdict = _late(explored, judges) or _retraces(judges) or times.verdict()
     return replace(
         verdict, speedup=times.speedup, speedup_ci=times.interval, cold=times.cold, compiles=_compiles(explored, judges)
     )
@@ -219,41 +220,26 @@ def _late(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> V
 
 def _compiles(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     summary: dict[str, Any] = {"retraces": "compared" if explored["takes_rep"] else "untested"}
-    for arm in ("baseline", "candidate"):
-        warm, calls = (sum(m["warm"][key][arm] for m in judges) for key in ("compilations", "calls"))
+    for arm, warm in warm_calls(judges).items():
         cold = statistics.median(c["compilations"] for m in judges for c in m["cold"][arm])
-        summary[arm] = {"warm": warm, "warm_calls": calls, "cold": cold}
+        summary[arm] = {
+            "warm": warm.compilations,
+            "warm_shared": warm.shared,
+            "warm_calls": warm.calls,
+            "cold": cold,
+        }
     return summary
 
 
-def _retraces(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> Verdict | None:
-    counts = _compiles(explored, judges)
-    before, after = (counts[arm]["warm"] / counts[arm]["warm_calls"] for arm in ("baseline", "candidate"))
+def _retraces(judges: Sequence[Mapping[str, Any]]) -> Verdict | None:
+    before, after = warm_calls(judges).values()
     # A script that a call runs anew defines its functions anew: each is compiled once a run, whoever wrote it.
     scripts = sum(m["warm"].get("scripts", {}).get("candidate", 0) for m in judges)
     fresh = max(m.get("fresh_functions", 0) for m in judges)
-    allowed = fresh * scripts / counts["candidate"]["warm_calls"]
-    if after <= before + allowed or _compiles_for_both(judges, allowed):
+    allowed = fresh * scripts / after.calls
+    if after.rate <= before.rate + allowed or after.own_rate <= before.own_rate + allowed:
         return None
-    named = Counter[str]()
-    for measured in judges:
-        named += Counter(measured["warm"].get("functions", {}).get("candidate", {}))
-    most = ", ".join(f"{name} {count}" for name, count in named.most_common(3))
-    why = f"retraces: {after:.3g} compilations a warm call, against {before:.3g} in the baseline"
+    most = ", ".join(f"{name} {count}" for name, count in Counter(after.own).most_common(3))
+    why = f"retraces: {after.own_rate:.3g} compilations a warm call, against {before.own_rate:.3g} in the baseline"
     why += f" ({most})" if most else ""
     return Verdict(Status.REJECTED, why, test="retraces")
-
-
-def _compiles_for_both(judges: Sequence[Mapping[str, Any]], allowed: float) -> bool:
-    """Does the candidate compile no more than the baseline where the other has just had the same values?
-
-    Both arms of a process share what a library compiles, and whoever meets a new shape first pays for it.
-    """
-    rates: dict[str, float] = {}
-    for arm in ("baseline", "candidate"):
-        found = [m["warm"].get("second", {"compilations": {arm: 0}, "calls": {arm: 0}}) for m in judges]
-        compiled, calls = (sum(one[key][arm] for one in found) for key in ("compilations", "calls"))
-        if not calls:
-            return False
-        rates[arm] = compiled / calls
-    return rates["candidate"] <= rates["baseline"] + allowed

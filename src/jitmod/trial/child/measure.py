@@ -20,7 +20,6 @@ _COLD_PAIRS = 3
 _COLD_SECONDS = 6.0  # where a pair is slow, fewer will do: the bounds for cold times are wide
 _NOVEL_CALLS = 6  # that have to be affordable, however slow they are
 _LAST_REP = 999  # of those that the first process may draw: beyond, a workload may become another
-_NAMED = 20  # functions whose compilations are told apart
 _NAMES = ("baseline", "candidate")
 
 
@@ -100,8 +99,8 @@ def _warm(
     rep = 100
     seconds: dict[str, list[float]] = {name: [] for name in _NAMES}
     faults: dict[str, list[int]] = {name: [] for name in _NAMES}
-    compilations, calls, scripts, second, second_calls = (dict.fromkeys(_NAMES, 0) for _ in range(5))
-    compiled: dict[str, Counter[str]] = {name: Counter() for name in _NAMES}
+    calls, scripts = (dict.fromkeys(_NAMES, 0) for _ in range(2))
+    compiled, behind = ({name: Counter[str]() for name in _NAMES} for _ in range(2))
     stopped, pair_seconds = "all pairs taken", 0.0
     for _ in range(steps[-1]):
         start = time.monotonic()
@@ -113,10 +112,9 @@ def _warm(
             sample = arms[name].sample(batch[name], rep)
             seconds[name].append(sample.seconds)
             faults[name].append(sample.faults)
-            compilations[name] += sum(sample.compiled.values())
-            second[name] += place * sum(sample.compiled.values())
-            second_calls[name] += place * sample.calls
             compiled[name].update(sample.compiled)
+            if place > 0:  # the other arm has just had the same values
+                behind[name].update(sample.compiled)
             calls[name] += sample.calls
             scripts[name] += sample.scripts
         rep += batch["candidate"]
@@ -128,11 +126,10 @@ def _warm(
     channel.put("warm", {
         "seconds": seconds, "faults": faults, "stopped": stopped,
         "batch": batch,
-        "compilations": compilations,
         "calls": calls,
-        "second": {"compilations": second, "calls": second_calls},
         "scripts": scripts,
-        "functions": {name: dict(compiled[name].most_common(_NAMED)) for name in _NAMES},
+        "functions": compiled,
+        "functions_behind": behind,
     })  # fmt: skip
     return rep
 
