@@ -441,9 +441,18 @@ PROGRAMS = {
             ys = [net(x) for x in xs]
             return jnp.stack(ys), ys[0], len(ys)
 
+        def i(net: Net, xs: jax.Array):
+            ys = [net(x) for x in xs]
+            return jnp.stack(ys)
+
+        def j(nets: list[Net], x: jax.Array):
+            preds = [net(x) for net in nets]  # one for each
+            outs = jnp.array(preds)
+            return outs.sum(0)
+
         def workload():
             nets = [Net(eqx.nn.Linear(3, 3, key=jax.random.key(k))) for k in range(4)]
-            return f(nets, XS[0]), g(NET, XS), h(NET, XS)
+            return f(nets, XS[0]), g(NET, XS), h(NET, XS), i(NET, XS), j(nets, XS[0]), f([], XS[0])
         """,
     "a dict comprehension": """
         def f(net: Net, crops: dict[str, jax.Array]):
@@ -513,6 +522,13 @@ EXAMPLE_CALLS = {
     "embed": "embed(NET, dict(zip(NAMES, XS)))",
     "vote": "vote([NET, Net(eqx.nn.Linear(3, 3, key=jax.random.key(7)))], XS[0])",
 }
+
+
+def test_a_comprehension_right_before_its_stack_becomes_one_call() -> None:
+    after = rewritten(program(DATA + PROGRAMS["a comprehension that is stacked later"].replace("\n        ", "\n")))
+    assert "    preds = _f_batched(x, nets) if len(nets) else jnp.array([])\n    return jnp.mean(" in after
+    assert "    return _i_batched(net, xs) if len(xs) else jnp.stack([])\n" in after
+    assert "# one for each\n    outs = jnp.array(preds)" in after
 
 
 def test_the_examples_of_the_page_do_the_same() -> None:

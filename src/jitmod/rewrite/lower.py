@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from jitmod.analysis.collect import is_fold
+from jitmod.analysis.collect import block_of, is_fold
 from jitmod.analysis.loops import COLLECTING, Unplannable, header, is_path, is_range
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.values import Array
@@ -15,7 +15,7 @@ from jitmod.model import Edit
 from jitmod.rewrite.collected import Collected
 from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.names import plural
-from jitmod.rewrite.text import indented, is_exact, splice
+from jitmod.rewrite.text import document_comments, indented, is_exact, splice
 from jitmod.rewrite.windowed import moves_range
 from jitmod.rewrite.wrapping import wrapped
 from jitmod.source.nodes import walk
@@ -85,6 +85,8 @@ class Lowering(LoopEdits):
             text = f"{self.function.call()} if {self.guard} else {otherwise}" if self.guard else self.folded(parent)
             return (Edit(*self.document.span(parent), self.enclosed(parent, text)),)
         if stackable and not whole and not self.guard and (folds := self._later_folds()):
+            if (inline := self._into(folds)) is not None:
+                return inline
             count = self.count()
             text = self.function.call() + (f" if {count} else []" if count else "")
             kept = [self.restacked(f, ast.unparse(f.args[0])) for f in folds if self._is_stack(f)]
@@ -133,6 +135,19 @@ class Lowering(LoopEdits):
                 whole = len(folds) == len(mine) and all(is_fold(f, loop, infer) for f in folds)
                 return folds if local and alone and whole else []
         return []
+
+    def _into(self, folds: list[ast.Call]) -> tuple[Edit, ...] | None:
+        """`ys = jnp.array(ys)` right behind it, and nothing else reads the list: the call takes its place."""
+        statement = self.plan.loop.statement
+        block = block_of(self.plan.loop)
+        following = block[index] if (index := block.index(statement) + 1) < len(block) else None
+        if len(folds) > 1 or not isinstance(following, ast.Return | ast.Assign) or following.value is not folds[0]:
+            return None
+        lines = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+        if any(line in lines for line, _ in document_comments(self.document)) or self.function.hoisted:
+            return None
+        text = self.enclosed(folds[0], self.folded(folds[0]))
+        return self.removed(statement), Edit(*self.document.span(folds[0]), text)
 
     def _is_stack(self, fold: ast.Call) -> bool:
         return self.function.effects.inference.dotted(fold.func, self.module) == "jax.numpy.stack"
