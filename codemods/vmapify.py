@@ -40,22 +40,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
-from jitmod.analysis.batching import BatchPlan, batch, heavy_calls, is_in_chunks
-from jitmod.analysis.convolutions import convolutions
+from jitmod.analysis.batching import heavy_calls, is_in_chunks
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses, describe
-from jitmod.analysis.loops import Loop, Unplannable, loops_in
-from jitmod.analysis.values import Array, NdArray
-from jitmod.model import Finding, Knob, Patch, Refusal, Variant
-from jitmod.rewrite.chunks import Chunked
+from jitmod.analysis.loops import Loop, loops_in
+from jitmod.model import Finding
+from jitmod.rewrite.batched import batched
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
-from jitmod.rewrite.edits import EditConflict, compose
-from jitmod.rewrite.function import Compiled
-from jitmod.rewrite.imports import Imports, NameTaken
-from jitmod.rewrite.lower import Lowering
 from jitmod.rewrite.mapped import mapped
 from jitmod.rewrite.names import Namer
 from jitmod.source.document import Document
@@ -283,65 +276,6 @@ def first_positive(net: Net, crops: jax.Array):
                     yield maps.told(self._decide(loop, heavy[0], effects, contexts, namer), loop)
 
     def _decide(self, loop: Loop, heavy: ast.Call, effects: Effects, contexts: Contexts, namer: Namer) -> Finding:
-        document = loop.module.document
-        site = document.site(loop.node, loop.symbol)
-        before = namer.copy()
-        try:
-            decided = batch(loop, effects, contexts, heavy)
-            knob = batch_size(heavy, loop, effects)
-            function, variant = _variant(Compiled, decided, effects, namer, knob)
-        except EditConflict as conflict:
-            return Refusal(self.id, site, "unparsable", f"the loop's text cannot be edited safely: {conflict}")
-        except Unplannable as why:
-            line = getattr(why.node, "lineno", site.line)
-            return Refusal(self.id, site, why.reason, f"{why.message} (line {line})")
-        except NameTaken as taken:
-            return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
         callee = describe(effects.inference.kind(heavy.func, loop.module))
-        message = f"batch the per-item calls of {callee} `{ast.unparse(heavy.func)}`; they move into `{function.name}`"
-        variants = (variant, *_in_chunks(decided, effects, contexts, before, namer, knob))
-        return Patch(self.id, site, message, variants, decided.assumptions, (function.name,))
-
-
-def _variant(
-    form: type[Compiled], plan: BatchPlan, effects: Effects, namer: Namer, knob: Knob
-) -> tuple[Compiled, Variant]:
-    """One form of the patch. Raises `Unplannable`, `EditConflict` or `NameTaken` where it cannot be written."""
-    function = form(plan, effects, Imports(plan.loop.module), namer, knob)
-    variant = Variant("chunks" if form.returns_list else "lax.map", Lowering(plan, function).edits(), (knob,))
-    compose(plan.loop.module.document, variant.realise({}))
-    return function, variant
-
-
-def _in_chunks(
-    plan: BatchPlan, effects: Effects, contexts: Contexts, before: Namer, namer: Namer, knob: Knob
-) -> tuple[Variant, ...]:
-    """The form for a number of items that varies, where it can be written: chunks of one size.
-
-    Arrays are cut by numpy, which a trace would not survive.
-    """
-    function = plan.loop.function
-    cut = any(isinstance(s.kind, Array | NdArray) for s in plan.items)
-    traced = cut and function is not None and contexts.may_get_tracers(function)
-    if traced or plan.trip.is_stable:
-        return ()
-    try:
-        _, variant = _variant(Chunked, plan, effects, before, replace(knob, default=min(knob.default, 16)))
-    except (Unplannable, EditConflict, NameTaken):
-        return ()
-    namer.taken |= before.taken
-    return (variant,)
-
-
-def batch_size(heavy: ast.Call, loop: Loop, effects: Effects) -> Knob:
-    """How many items run at once, before a trial tunes it.
-
-    Measured on CPU: a 1-D or 2-D convolution is slow inside a loop of XLA's, so it gets one large batch; a batched 3-D
-    convolution is slower than a loop over small batches.
-    """
-    found = convolutions([heavy], loop.module, effects.inference)
-    if any(name.startswith("equinox.nn.Conv3d") for name in found):
-        return Knob("batch_size", 8, (8, 1, 64))
-    if found:
-        return Knob("batch_size", 256, (256, 32, 4))
-    return Knob("batch_size", 64, (64, 16, 256))
+        what = f"batch the per-item calls of {callee} `{ast.unparse(heavy.func)}`"
+        return batched(self.id, loop, heavy, effects, contexts, namer, what)

@@ -56,6 +56,7 @@ def test_works_from_a_subfolder_and_leaves_a_dirty_tree_alone(run: Run, checkout
     ("arguments", "message"),
     [
         pytest.param(["--codemod", "nonsense"], "no such codemod: nonsense (known: toy)", id="codemod"),
+        pytest.param(["--codemod", "nonsense", "--codemod", "toy"], "no such codemod: nonsense", id="several"),
         pytest.param(["missing/dir"], "no such file or folder: missing/dir", id="path"),
         pytest.param(["pyproject.toml"], "not a Python file: pyproject.toml", id="not Python"),
         pytest.param([".", "/"], "/ is outside of", id="two projects"),

@@ -146,6 +146,27 @@ def block_of(loop: Loop) -> list[ast.stmt]:
     return []
 
 
+def array_makers(loop: Loop, infer: Inference) -> frozenset[str]:
+    """`jax.numpy.stack` and its like, where a list that the loop fills is made one array by them, then or later."""
+    module = loop.module
+    if isinstance(loop.node, ast.ListComp):
+        parent = module.parents[loop.node]
+        if isinstance(parent, ast.Call) and parent.args == [loop.node] and is_fold(parent, loop, infer):
+            return frozenset({infer.dotted(parent.func, module) or ""})
+    match loop.statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is loop.node:
+            names = {name}
+        case ast.For():
+            called = (n.func for s in loop.body for n in walk(s) if isinstance(n, ast.Call))
+            appends = (f.value for f in called if isinstance(f, ast.Attribute) and f.attr == "append")
+            names = {holder.id for holder in appends if isinstance(holder, ast.Name)}
+        case _:
+            return frozenset()
+    reads = (n for n in walk(module.scope_of(loop.statement).node) if isinstance(n, ast.Name) and n.id in names)
+    folds = (_fold(n, loop, infer) for n in reads)
+    return frozenset(infer.dotted(fold.func, module) or "" for fold in folds if fold is not None)
+
+
 def _fold(use: ast.Name, loop: Loop, infer: Inference) -> ast.Call | None:
     """`jnp.stack(name)` and its like: the call that makes the list one array again."""
     call = loop.module.parents[use]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -46,9 +46,13 @@ Found = Hazard | Function  # what tracing runs into: a hazard, or a function tha
 
 @dataclass(eq=False)
 class Effects:
-    """Summaries of the functions of one project."""
+    """Summaries of the functions of one project.
+
+    `counts_library`: a call of jax's own functions is heavy, too.
+    """
 
     inference: Inference
+    counts_library: bool = False
     _known: dict[Function, tuple[Hazard, ...]] = field(default_factory=dict)
     _own: dict[Function, tuple[Found, ...]] = field(default_factory=dict)
     changed: dict[Function, frozenset[str] | None] = field(default_factory=dict)  # remembered by `heap.own_changes`
@@ -69,6 +73,10 @@ class Effects:
     @cached_property
     def times(self) -> BindingTimes:
         return BindingTimes(self.inference)
+
+    def counting_library(self) -> Effects:
+        """The same summaries, where calls of jax's own functions are heavy."""
+        return replace(self, counts_library=True)
 
     def of_function(self, function: Function) -> tuple[Hazard, ...]:
         """The hazards of tracing a call of `function`."""

@@ -27,6 +27,8 @@ def is_heavy(kind: Kind, effects: Effects) -> bool:
             return known[function] and not effects.of_function(function)
         case Transformed(base, transform):
             return transform in library.JITS or is_heavy(base, effects)
+        case Routine(str() as name, None) if effects.counts_library:
+            return library.computes(name)
     return _is_boundary(kind, effects)
 
 

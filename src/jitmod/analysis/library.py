@@ -175,11 +175,18 @@ def role(dotted: str) -> Role:
     return Role.UNKNOWN
 
 
+def computes(dotted: str) -> bool:
+    """Whether calling `dotted` computes arrays from arrays; making one from Python values does not."""
+    return dotted.startswith(_COMPUTING) and dotted not in _MAKING and role(dotted) is Role.PURE
+
+
 def _is_exception(dotted: str) -> bool:
     value = getattr(builtins, dotted, None)
     return isinstance(value, type) and issubclass(value, BaseException)
 
 
+_COMPUTING = ("jax.numpy.", "jax.nn.", "jax.lax.", "jax.scipy.", "jax.random.")
+_MAKING = frozenset({"jax.numpy.array", "jax.numpy.asarray", "jax.random.key", "jax.random.PRNGKey"})
 _NUMBERS = {"len": "int", "int": "int", "float": "float", "bool": "bool", "complex": "complex", "round": "float",
             "isinstance": "bool", "ord": "int", "hash": "int"}  # fmt: skip
 _DEVICE_PREFIXES = ("jax.lax.", "jax.tree.", "jax.tree_util.", "optax.", "equinox.filter_", "equinox.tree_at",

@@ -23,8 +23,12 @@ Paths = Annotated[
     typer.Argument(metavar="PATH", help="Files and folders to look at; the current folder if none is given."),
 ]
 CodemodNames = Annotated[
-    str | None,
-    typer.Option("--codemod", metavar="NAMES", help="Codemods, separated by commas; 'all' (the default) is every one."),
+    list[str] | None,
+    typer.Option(
+        "--codemod",
+        metavar="NAMES",
+        help="Codemods, separated by commas; may be given several times. 'all' (the default) is every one.",
+    ),
 ]
 ConfigFile = Annotated[
     Path | None,

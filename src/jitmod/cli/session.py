@@ -72,7 +72,7 @@ class Session:
 
 
 def open_session(
-    paths: Sequence[Path] | None, codemods: str | None, config_file: Path | None, only_safe: bool = False
+    paths: Sequence[Path] | None, codemods: Sequence[str] | None, config_file: Path | None, only_safe: bool = False
 ) -> Session:
     """Check the arguments. Raises `UsageError`, `ConfigError` and `UnknownCodemod`."""
     from jitmod.delivery.job import Request
@@ -94,13 +94,13 @@ def open_session(
             raise UsageError(f"{path} is outside of {root}: run jitmod once for each project")
         relative.append(path.resolve().relative_to(root).as_posix())
     configured = config.load(root, config_file)
-    wanted = codemods or ",".join(configured.select) or "all"
+    wanted = ",".join(codemods or configured.select) or "all"
     chosen = select(wanted)
-    if codemods is None:
+    if not codemods:
         chosen = [codemod for codemod in chosen if codemod.id not in configured.ignore]
     recordings = load_all(state_folder(root))
     request = Request(tuple(chosen), tuple(relative), configured.exclude, only_safe, recordings)
-    label = "all" if wanted.strip() == "all" else "-".join(codemod.id for codemod in chosen)
+    label = "all" if "all" in map(str.strip, wanted.split(",")) else "-".join(codemod.id for codemod in chosen)
     return Session(root, configured, request, label)
 
 

@@ -69,7 +69,8 @@ def available() -> dict[str, type[Codemod]]:
 def select(names: str) -> list[Codemod]:
     """The codemods of a comma-separated list; `all` stands for every one. Raises `UnknownCodemod`."""
     known = available()
-    wanted = list(known) if names.strip() == "all" else [n.strip() for n in names.split(",") if n.strip()]
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    wanted = list(known) if "all" in wanted else wanted
     unknown = [name for name in wanted if name not in known]
     if unknown or not wanted:
         listing = ", ".join(known)

@@ -37,6 +37,7 @@ class Compiled:
     imports: Imports
     namer: Namer
     knob: Knob
+    strengthens: bool = False  # whether the result is never weakly typed, as an array that is made of a list
     inner: dict[Value, str] = field(default_factory=dict)  # names inside the function
     outer: dict[Value, str] = field(default_factory=dict)  # names of emitted values in what is left of the loop
     captured: dict[Value, str] = field(default_factory=dict)  # earlier versions of a name, kept for the result
@@ -242,10 +243,14 @@ class Compiled:
             function += [indented("\n".join(lines), step), ""]
             call = self._mapping(per_item, sources)
         live = list(self.plan.live_outs.keys)
-        if not live:
+        if not live and not self.strengthens:
             return [*prelude, *function, f"return {call}"]
-        batch = ", ".join(plural(r) for r in results)
-        return [*prelude, *function, f"{batch} = {call}", f"return {', '.join([batch, *live])}"]
+        batches = [plural(r) for r in results]
+        lines = [*prelude, *function, f"{', '.join(batches)} = {call}"]
+        given = [f"{batch}.astype({batch}.dtype)" for batch in batches] if self.strengthens else batches
+        if self.strengthens:
+            lines.append("# not weakly typed, as no array that is made from a list is")
+        return [*lines, f"return {', '.join([*given, *live])}"]
 
     def _positions(self, arange: str, stacking: Stacking) -> str:
         """The text of the positions of the items: as many as there are items, or what the loop's range gives."""
