@@ -53,7 +53,24 @@ def test_lookup_follows_imports(dotted: str, expected: str) -> None:
     assert defined(index, dotted) == expected
 
 
+def test_star_imports_bind_names() -> None:
+    index = project(
+        a="import jax.numpy as jnp\nX = 1\n_Y = 2\n\n\ndef sum(x):\n    return x\n",
+        b="__all__ = ['_Z']\nfrom a import *\n_Z = X\n",
+        c="from a import *\nfrom b import *\nfrom numpy import *\nX = 3\nprint(sum(X), jnp, _Z, zeros)\n",
+    )
+    bindings = index.modules["c"].scope.bindings
+    assert {name: [(b.how, b.target) for b in found] for name, found in bindings.items()} == {
+        "X": [("assign", "")],
+        "sum": [("import", "a.sum")],
+        "jnp": [("import", "jax.numpy")],
+        "_Z": [("import", "b._Z")],
+    }
+    assert defined(index, "c.sum") == "a:sum"
+
+
 def test_circular_imports_end() -> None:
+    assert defined(project(a="from b import *\nx = y\n", b="from a import *\ny = x\n"), "a.y") == "b:y"
     assert defined(project(a="from b import x\n", b="from a import x\n"), "a.x") in ("a.x", "b.x")
 
 

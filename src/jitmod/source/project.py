@@ -18,6 +18,7 @@ from jitmod.source.document import Document, UnreadableSource
 from jitmod.source.nodes import walk
 from jitmod.source.recording import NOTHING, Recorded
 from jitmod.source.scopes import Binder, Binding, FunctionNode, Scope, ScopeNode
+from jitmod.source.stars import bind_stars
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +255,9 @@ class Project:
             dotted = PurePosixPath(path).with_suffix("").parts  # namespace packages: named from the root, or below src
             tail = dotted[1:] if dotted and dotted[0] == "src" else dotted
             modules.setdefault(".".join(tail), module)
-        return cls(documents, errors or {}, modules, by_path)
+        project = cls(documents, errors or {}, modules, by_path)
+        bind_stars(project)
+        return project
 
     def with_recorded(self, recorded: Recorded) -> Project:
         other = replace(self, recorded=recorded)
