@@ -11,7 +11,8 @@ Why it is slow
 When it refuses
     When any path may read the old state: it is an argument of the function around (its caller may hold it), it was put
     into a list, an attribute or under another name, seen by numpy or by a nested function, it comes from a function
-    that may have kept it, a handler could go on with it, or the compiled function is called in another way elsewhere.
+    that may have kept it, a handler could go on with it, or the compiled function is called in another way elsewhere,
+    or handed out by `__all__`, by a package's `__init__`, or by its name as text.
     When the result cannot take its place, and where arrays are placed on devices (`device_put`, shardings, `pmap`).
 
 Safety
@@ -145,16 +146,24 @@ def _edits(donation: Donation, imports: Imports) -> Iterator[Edit]:
     """The option, added to the decorator."""
     compiled = donation.compiled
     document, written = compiled.module.document, compiled.decorator
-    names = ", ".join(f'"{name}"' for name in donation.names)
-    option = f"donate_argnames=({names}{',' if len(donation.names) == 1 else ''})"
+    unnamed = [p.arg for p in compiled.node.args.posonlyargs]  # jax knows these by number alone
+    numbers = [str(unnamed.index(name)) for name in donation.names if name in unnamed]
+    named = [f'"{name}"' for name in donation.names if name not in unnamed]
+    options = [_option("donate_argnums", numbers)] if numbers else []
+    options += [_option("donate_argnames", named)] if named else []
     if donation.every:
-        option = f'donate="{donation.every}"'
+        options = [f'donate="{donation.every}"']
     if isinstance(written, ast.Call):
-        added = adding_arguments(document, written, [option])
+        added = adding_arguments(document, written, options)
         assert added is not None
         yield added
     elif donation.every:
         end = document.span(written)[1]
-        yield Edit(end, end, f"({option})")
+        yield Edit(end, end, f"({options[0]})")
     else:
-        yield Edit(*document.span(written), decorator(compiled.jit, [option], imports).removeprefix("@"))
+        yield Edit(*document.span(written), decorator(compiled.jit, options, imports).removeprefix("@"))
+
+
+def _option(name: str, items: Sequence[str]) -> str:
+    """`donate_argnames=("state",)`."""
+    return f"{name}=({', '.join(items)}{',' if len(items) == 1 else ''})"

@@ -93,6 +93,31 @@ def workload(rep):
         table = other(table, n=i)
     return state, table
 """,
+    "a copy that is kept": STEP
+    + """\
+def workload(rep):
+    state = jnp.zeros((200, 200))
+    best, zeros = jnp.copy(state), None
+    for i in range(4):
+        state = step(state, i)
+        if float(state.sum()) < 9000:
+            best = jnp.copy(state)
+            zeros = jnp.zeros_like(state)
+    return state, best, zeros
+""",
+    "arguments without names": """\
+@jax.jit
+def step(state, /, other, *, x):
+    return state * 0.5 + x, other + x
+
+
+def workload(rep):
+    state = jnp.zeros((200, 200))
+    other = jnp.ones((200, 200))
+    for i in range(3):
+        state, other = step(state, other, x=rep)
+    return state, other
+""",
     "a tree made of new arrays": """\
 @jax.jit
 def step(state, x):
@@ -173,6 +198,16 @@ def test_the_old_buffer_is_gone() -> None:
     assert state.is_deleted()
 
 
+def test_options_that_have_lines_of_their_own_stay_so() -> None:
+    written = "@functools.partial(\n    jax.jit,\n    static_argnums=(1,){comma}  # how often\n{more})  # hot\n"
+    run = STEP.removeprefix("@jax.jit\n") + "def run():\n" + ZEROS + LOOP.replace(", i)", ", 3)") + "    return state\n"
+    option = '    donate_argnames=("state",)'
+    after = rewritten(CODEMOD, program(written.format(comma=",", more="") + run))
+    assert after == program(written.format(comma=",", more=f"{option},\n") + run)
+    after = rewritten(CODEMOD, program(written.format(comma="", more="") + run))
+    assert after == program(written.format(comma=",", more=f"{option}\n") + run)
+
+
 def test_only_what_dies_is_donated() -> None:
     (found,) = findings(CODEMOD, program(REWRITTEN["an optimiser's state"]))
     assert isinstance(found, Patch)
@@ -230,6 +265,13 @@ REFUSED = {
     "a conditional expression": (_run("old = state if i else None"), READ),
     "or": (_run("old = state or None"), READ),
     "another tuple of the same": (_run("pair = state + (i,)", start="(jnp.zeros((300, 300)),)"), READ),
+    "a dict of the same": (_run("row = state | {'i': i}", start="{'a': jnp.zeros((300, 300))}"), READ),
+    "what a class does": (
+        "from typing import NamedTuple\n\n\nclass State(NamedTuple):\n    x: jax.Array\n    n: jax.Array\n\n"
+        "    def __sub__(self, other):\n        return State(self.x - other, self.n)\n\n\n"
+        + _run("old = state - 1", start="State(jnp.zeros((200, 200)), jnp.ones(3))"),
+        READ,
+    ),
     "an unknown function": (_run("keep(state)"), READ),
     "a walrus": (_run("print(old := state)"), READ),
     "a generator": (_run("yield state"), READ),
@@ -278,6 +320,7 @@ REFUSED = {
     ),
     "an item of a list": (_run(start="[jnp.zeros((200, 200))][0]"), "may-alias"),
     "a filled view": (_run(start="jnp.full((200, 200), jnp.ones((200, 200)))"), "may-alias"),
+    "weights of somebody": (_run(start="eqx.nn.Embedding(weight=WEIGHTS)"), "may-alias"),
     "without a copy": (_run(start="jnp.array(np.ones((200, 200)), copy=False)"), "may-alias"),
     "an optimiser that holds the weights": (
         _run(start="optax.lookahead(optax.sgd(0.1), 5, 0.5).init(PARAMS)"),
@@ -339,6 +382,12 @@ def test_other_files_count() -> None:
     keeps = "from main import step\n\n\ndef run(s):\n    t = step(s, 1)\n    return s, t\n"
     assert reasons(CODEMOD, main, other=keeps) == [READ]
     assert reasons(CODEMOD, main, other="import main\n\nfast = [main.step]\n") == ["local-callable"]
+    assert reasons(CODEMOD, main, other="from main import *\n\n\ndef f(s):\n    return step(s, 1), s\n") == [READ]
+    assert reasons(CODEMOD, main, other="from main import step\n\n__all__ = ['step']\n") == [READ]
+    assert reasons(CODEMOD, main, other="def step():\n    pass\n\n\n__all__ = ['step']\n") == ["patch"]
+    assert reasons(CODEMOD, main, other="import main\n\nnew = getattr(main, 'step')(1, 2)\n") == [READ]
+    assert reasons(CODEMOD, main, other="log = {'step': 1}\n") == ["patch"]
+    assert reasons(CODEMOD, main, **{"lib/__init__": "from main import step\n"}) == [READ]
     script = program(STEP + "state = jnp.zeros((200, 200))\nfor i in range(4):\n    state = step(state, i)\n")
     assert reasons(CODEMOD, script) == ["patch"]
     assert reasons(CODEMOD, script, other="from main import state\n\nprint(state)\n") == [READ]

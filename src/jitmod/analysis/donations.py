@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from jitmod.analysis.boundaries import function_around
+from jitmod.analysis.boundaries import function_around, statement_of
 from jitmod.analysis.compiled import Compiled, calls_of
 from jitmod.analysis.dying import Dying, Rebinding, is_in_loop, rebinding
 from jitmod.analysis.effects import Effects
@@ -17,6 +17,7 @@ from jitmod.analysis.shapes import JOINING
 from jitmod.analysis.statics import StaticOptions
 from jitmod.analysis.syntax import names_of_target
 from jitmod.analysis.values import Constant, Number
+from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 from jitmod.source.signatures import argument
 
@@ -26,6 +27,7 @@ _PLACING = ("device_put", "device_get", "NamedSharding", "PositionalSharding", "
             "make_mesh", "shard_map", "pmap", "filter_pmap", "filter_shard", "with_sharding_constraint", "set_mesh",
             "make_array_from_callback", "make_array_from_single_device_arrays", "default_device", "from_dlpack",
             "copy_to_host_async", "addressable_shards", "addressable_data", "addressable_devices")  # fmt: skip
+_LOOKUPS = frozenset({"getattr", "attrgetter", "methodcaller", "patch", "object"})
 _SHORTER = frozenset({"sum", "mean", "max", "min", "prod", "any", "all", "astype", "reshape", "ravel", "flatten"})
 
 
@@ -70,6 +72,7 @@ class Donating:
             what = f"`{node.name}` has other decorators, or takes any number of arguments"
             raise Unplannable("local-callable", node, what)
         self._check_placing()
+        self._check_exported()
         calls = calls_of(compiled, self.effects)
         found: list[Rebinding] = []
         for module, call in calls:
@@ -92,6 +95,23 @@ class Donating:
             for module, node in project.uses.get(name, ()):
                 where = f"{module.document.path}:{node.lineno}"
                 raise Unplannable("may-alias", node, f"`{name}` ({where}) places arrays, or shares them: left alone")
+
+    def _check_exported(self) -> None:
+        """What a package offers, or text looks up, is called by code that nobody sees."""
+        name, scope = self.compiled.node.name, self.compiled.around
+        if scope.parent is not None:
+            return
+        project = self.effects.inference.project
+        for module in project.by_path.values():
+            handed = [b.node for b in module.scope.bindings.get(name, ()) if b.how == "import"
+                      and project.lookup(b.target) == (scope, name)]  # fmt: skip
+            offers = module is scope.module or bool(handed)
+            handed = handed if module.is_package else []
+            handed += [c for c in module.document.of(ast.Constant) if _is_lookup(c, name, module, offers)]
+            for node in handed:
+                where = f"{module.document.path}:{getattr(node, 'lineno', 0)}"
+                what = f"`{name}` is handed out by its name ({where}): who calls it may read on what it passed"
+                raise Unplannable("donated-later-read", self.compiled.node, what)
 
     def _dead(self, found: list[Rebinding]) -> tuple[str, ...]:
         """The parameters whose arguments die in every call. Raises `Unplannable` where there is none."""
@@ -169,10 +189,21 @@ class Donating:
             if others and set(names) & set(others) and all(v is not None and self._is_unheld(v, r) for r, v in given):
                 return Donation(self.compiled, names, first, every)
         other = next(p for p in parameters if p not in names)
-        what = f"filter_jit donates all arguments, or all but the first, and `{other}` may be read again"
+        what = f"filter_jit donates all arguments, or all but the first, and nothing tells that `{other}` dies too"
         raise Unplannable("donated-later-read", first.call, what)
 
     def _is_unheld(self, value: ast.expr, one: Rebinding) -> bool:
         infer = self.effects.inference
         plain = isinstance(infer.kind(value, one.module), Number | Constant)
         return plain or (isinstance(value, ast.Call | ast.BinOp) and is_fresh(value, one.module, infer))
+
+
+def _is_lookup(text: ast.Constant, name: str, module: SourceModule, offers: bool) -> bool:
+    """Whether `"step"` stands in `__all__`, or `"step"` or `"module.step"` is what something is looked up by."""
+    if not isinstance(text.value, str) or text.value.rpartition(".")[2] != name:
+        return False
+    parent = module.parents[text]
+    if isinstance(parent, ast.Call):
+        return getattr(parent.func, "attr", getattr(parent.func, "id", "")) in _LOOKUPS
+    listed = walk(statement_of(text, module)) if offers else ()
+    return any(isinstance(n, ast.Name) and n.id == "__all__" for n in listed)

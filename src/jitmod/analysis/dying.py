@@ -9,12 +9,12 @@ from jitmod.analysis.boundaries import LOOPS, function_around, loop_around, stat
 from jitmod.analysis.compiled import reads_of
 from jitmod.analysis.dtypes import is_integer
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.fresh import COMPUTING, is_compiled_call, is_fresh
+from jitmod.analysis.fresh import COMPUTING, COPYING, is_compiled_call, is_fresh
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.sizes import LARGE, Sizes
 from jitmod.analysis.syntax import names_of_target
-from jitmod.analysis.values import Array, Device, Number
+from jitmod.analysis.values import Array, Device, Kind, Number
 from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 from jitmod.source.scopes import Binding, Scope
@@ -23,6 +23,8 @@ _READING = frozenset({"print", "float", "int", "bool", "complex", "str", "repr",
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "std", "var", "prod", "any", "all", "argmax", "argmin", "item",
                          "tolist"})  # fmt: skip
 _STATIC = frozenset({"shape", "ndim", "size", "dtype", "nbytes"})
+_NAMED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+_OPERATORS = frozenset(f"__{way}{name}__" for way in ("", "r", "i") for name in _NAMED)
 _DYNAMIC = frozenset({"locals", "vars", "eval", "exec", "globals"})
 # contexts that let an exception through
 _TRANSPARENT = ("tqdm.", "open", "jax.profiler.", "jax.named_scope", "jax.default_matmul_precision", "jax.log_compiles")
@@ -118,8 +120,8 @@ class Dying:
             raise Unplannable("donated-later-read", binding.node, f"`{name}` is an argument: the caller may hold it")
         value = binding.value
         if binding.how == "augment":
-            node = binding.node
-            if not (isinstance(node, ast.AugAssign) and self._computes(node.op, node.value, module)):
+            node, kind = binding.node, infer.bound(binding, module)
+            if not (isinstance(node, ast.AugAssign) and self._computes(node.op, kind, node.value, module)):
                 raise Unplannable("may-alias", binding.node, f"it cannot be told what `{name}` is in line {line}")
             return
         several = isinstance(binding.node, ast.Assign) and len(binding.node.targets) > 1
@@ -197,8 +199,7 @@ class Dying:
             case ast.Compare() | ast.UnaryOp(op=ast.USub() | ast.Not()):
                 return isinstance(infer.kind(read, module), Array | Device)
             case ast.BinOp(left=left, op=op, right=right):
-                other = right if left is read else left
-                return isinstance(infer.kind(read, module), Array) or self._computes(op, other, module)
+                return self._computes(op, infer.kind(read, module), right if left is read else left, module)
             case ast.FormattedValue() | ast.Expr():
                 return True
             case ast.If(test=test) | ast.While(test=test):
@@ -207,10 +208,14 @@ class Dying:
                 return self._is_harmless_call(parent, read, at)
         return False
 
-    def _computes(self, op: ast.operator, other: ast.expr, module: SourceModule) -> bool:
-        """Whether an operation is one of arrays: tuples and lists, which keep what they hold, know `+` and `*`."""
+    def _computes(self, op: ast.operator, own: Kind, other: ast.expr, module: SourceModule) -> bool:
+        """Whether an operation is one of arrays: tuples, lists and dicts, which keep what they hold, know some too."""
+        if isinstance(own, Array):
+            return True
+        if any(_OPERATORS & set(cls.methods) for cls in self.effects.inference.project.classes):
+            return False  # it may be an object that shares its arrays with the result
         kind = self.effects.inference.kind(other, module)
-        if isinstance(op, ast.Add):
+        if isinstance(op, ast.Add | ast.BitOr):
             return isinstance(kind, Array | Number)
         return not isinstance(op, ast.Mult) or isinstance(kind, Array) or kind == Number("float")
 
@@ -223,7 +228,7 @@ class Dying:
         if name == "jax.block_until_ready":
             return isinstance(module.parents[call], ast.Expr)
         if package in ("jax.numpy", "jax.numpy.linalg", "numpy"):
-            return last in COMPUTING and isinstance(infer.kind(read, module), Array | Device)
+            return last in COPYING | COMPUTING and isinstance(infer.kind(read, module), Array | Device)
         return is_compiled_call(call, module, infer) and call is not at.call  # one buffer must not be passed twice
 
 

@@ -18,8 +18,8 @@ COMPUTING = frozenset(
         "cumsum", "log1p", "expm1", "count_nonzero",
     }
 )  # fmt: skip
-_MAKING = frozenset({"zeros", "ones", "empty", "arange", "linspace", "eye", "identity", "zeros_like", "ones_like",
-                     "copy"})  # fmt: skip
+COPYING = frozenset({"copy", "zeros_like", "ones_like"})  # new arrays by the type of others
+_MAKING = COPYING | {"zeros", "ones", "empty", "arange", "linspace", "eye", "identity"}
 _RANDOM = frozenset({"PRNGKey", "key", "split", "fold_in", "normal", "uniform", "randint", "truncated_normal",
                      "exponential", "gumbel", "laplace", "bits", "orthogonal", "rademacher"})  # fmt: skip
 _LAYERS = frozenset({"Linear", "MLP", "Conv1d", "Conv2d", "Conv3d", "GRUCell", "LSTMCell", "Embedding", "LayerNorm",
@@ -66,8 +66,10 @@ def _is_fresh_call(call: ast.Call, module: SourceModule, infer: Inference, depth
         if last == "full":
             return len(call.args) > 1 and isinstance(infer.kind(call.args[1], module), Number)
         return last in _MAKING | COMPUTING
-    if package in ("jax.random", "equinox.nn"):
-        return last in (_RANDOM if package == "jax.random" else _LAYERS)
+    if package == "jax.random":
+        return last in _RANDOM
+    if package == "equinox.nn":
+        return last in _LAYERS and _makes_its_weights(call, module, infer)
     if name in ("jax.tree.map", "jax.tree_util.tree_map") and len(call.args) == 2:
         return infer.dotted(call.args[0], module) in ("jax.numpy.zeros_like", "jax.numpy.ones_like")
     kind = infer.kind(call.func, module)
@@ -82,6 +84,14 @@ def _is_fresh_call(call: ast.Call, module: SourceModule, infer: Inference, depth
             is_one = infer.kind(optimiser, module) == Instance(library.OPTIMISER)
             return is_one and _is_plain_optimiser(optimiser, module, infer, depth)
     return False
+
+
+def _makes_its_weights(layer: ast.Call, module: SourceModule, infer: Inference) -> bool:
+    """Whether a layer of equinox is given numbers and a key alone: no weights, no activation that has some."""
+    if any(isinstance(a, ast.Starred) for a in layer.args) or any(k.arg in (None, "weight") for k in layer.keywords):
+        return False
+    given = [*layer.args, *[k.value for k in layer.keywords if k.arg != "key"]]
+    return not any(isinstance(infer.kind(v, module), Array | Instance) for v in given)
 
 
 def _runs_code(cls: Class, infer: Inference) -> bool:

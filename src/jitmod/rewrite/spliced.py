@@ -41,7 +41,7 @@ def adding_arguments(document: Document, call: ast.Call, texts: Sequence[str]) -
     start = document.span(call.func)[1]
     while document.source[start : start + 1] == b")":  # a callee in parentheses
         start += 1
-    return _appended(document, start, call, ", ".join(texts))
+    return _appended(document, start, call, texts)
 
 
 def adding_parameters(
@@ -53,16 +53,14 @@ def adding_parameters(
     a = node.args
     if a.kwarg is not None:
         raise Unplannable("local-callable", node, f"`{node.name}` takes any keyword, so nothing can be added to it")
-    extra = ", ".join(names)
-    if keyword_only and a.vararg is None and not a.kwonlyargs:
-        extra = f"*, {extra}"
+    starred = ["*"] if keyword_only and a.vararg is None and not a.kwonlyargs else []
     start = document.span(node)[0]
-    return _appended(document, start + document.source[start:].index(b"("), node, extra)
+    return _appended(document, start + document.source[start:].index(b"("), node, [*starred, *names])
 
 
-def _appended(document: Document, start: int, node: ast.AST, extra: str) -> Edit:
+def _appended(document: Document, start: int, node: ast.AST, extra: Sequence[str]) -> Edit:
     """Append to the bracketed list that opens at byte `start`."""
-    depth, last, at = 0, "", start
+    depth, last, at, row = 0, "", start, 1
     text = document.source[start:].decode()
     rows = [0]
     for line in text.split("\n"):
@@ -74,8 +72,15 @@ def _appended(document: Document, start: int, node: ast.AST, extra: str) -> Edit
                 continue
             depth += (token.string in ("(", "[", "{")) - (token.string in (")", "]", "}"))
             if depth == 0:
+                line = lines[row - 1]
+                rest = line.encode()[at - start - rows[row - 1] :].decode()
+                if 1 < row < token.start[0] and (last == "," or rest.strip()):  # one line each, the bracket on its own
+                    margin = line[: len(line) - len(line.lstrip(" \t"))]
+                    ends = last if last == "," else ""
+                    text = f"{'' if ends else ','}{rest}\n{margin}" + f",\n{margin}".join(extra) + ends
+                    return Edit(at, start + rows[row] - 1, text)
                 separator = "" if last in ("(", "") else " " if last == "," else ", "
-                return Edit(at, at, separator + extra)
+                return Edit(at, at, separator + ", ".join(extra))
             last = token.string
             row, column = token.end
             at = start + rows[row - 1] + len(lines[row - 1][:column].encode())
