@@ -1,0 +1,173 @@
+"""What host-sync rewrites and refuses, and that every program does the same before and after."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from harness import assert_equivalent, findings, program, reasons, rewritten
+from jitmod.codemods.host_sync import HostSync
+
+CODEMOD = HostSync()
+STEP = """
+@jax.jit
+def step(w, x):
+    loss = jnp.mean((w * x) ** 2)
+    return w - 0.1 * loss * x, {"loss": loss, "best": jnp.argmax(x)}
+
+
+XS = list(jax.random.normal(jax.random.key(0), (5, 3)))
+"""
+REWRITTEN = {
+    "lists and sums": """
+        def train(w: jax.Array, batches, epochs: int):
+            history, best = [], []
+            for epoch in range(epochs):
+                total = 0.0
+                # one round for each batch
+                for x in batches:
+                    w, aux = step(w, x)
+                    total += aux["loss"].item()  # summed up
+                    if epoch % 2:
+                        print(epoch)
+                print(f"{total:.4f}")
+                history.append(total)
+            return w, history
+
+        def workload(rep):
+            return train(XS[0] + rep, XS, 3), train(XS[0], [], 2)
+        """,
+    "a list that begins before the outer loop": """
+        def train(w: jax.Array, batches, epochs: int):
+            losses = []
+            for epoch in range(epochs):
+                for x in batches:
+                    w, aux = step(w, x)
+                    loss = aux["loss"]
+                    losses.append(float(loss))
+                print(epoch)
+            return w, losses, sum(losses)
+
+        def workload(rep):
+            return train(XS[0] + rep, XS, 3)
+        """,
+    "under a condition, and until a break": """
+        def train(w: jax.Array, batches, every: int):
+            losses: list[float] = []
+            count = 0
+            for i, x in enumerate(batches):
+                w, aux = step(w, x)
+                if i % every == 0:
+                    losses.append(float(aux["loss"]))
+                count += int(aux["best"])
+                if i == 3:
+                    break
+            losses.append(0.5)
+            return w, losses, count
+
+        def workload(rep):
+            return train(XS[0] + rep, XS, 2)
+        """,
+    "a while loop in a with statement": """
+        def train(w: jax.Array, n: int):
+            losses = []
+            with open("/dev/null") as file:
+                i = 0
+                while i < n:
+                    w, aux = step(w, XS[i])
+                    losses.append(aux["loss"].item())
+                    i += 1
+            return w, losses
+
+        def workload(rep):
+            return train(XS[0] + rep, 4)
+        """,
+}
+
+
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_same_results(name: str) -> None:
+    before = program(STEP + textwrap.dedent(REWRITTEN[name]))
+    assert set(reasons(CODEMOD, before)) == {"patch"}
+    after = rewritten(CODEMOD, before)
+    assert findings(CODEMOD, after) == ()
+    assert_equivalent(before, after)
+    assert all(line.partition("#")[2] in after for line in before.splitlines() if "#" in line)
+
+
+LOOP = "    for x in batches:\n        w, aux = step(w, x)\n"
+KEEP = LOOP + "        losses.append(float(aux['loss']))\n"
+HEAD = "def train(w: jax.Array, batches):\n    losses = []\n"
+REFUSED = {
+    "read in the loop": (HEAD + KEEP + "        print(len(losses))\n    return losses\n", "results-escape"),
+    "an argument": ("def train(w: jax.Array, batches, losses):\n" + KEEP, "results-escape"),
+    "two names": (HEAD.replace("losses", "other = losses") + KEEP + "    return losses\n", "results-escape"),
+    "a closure": (HEAD + "    show = lambda: print(losses)\n" + KEEP + "    show()\n", "late-binding"),
+    "another result is read": (HEAD + KEEP + "        print(float(aux['best']))\n    return losses\n", "too-small"),
+    "a result is printed": (HEAD + KEEP + "        print(f'{aux[\"best\"]}')\n    return losses\n", "too-small"),
+    "a result decides": (
+        HEAD + KEEP + "        if aux['loss'] < 0.1:\n            break\n    return losses\n", "data-dependent-exit"),
+    "a clock": (
+        "import time\n\n\n" + HEAD + KEEP + "        print(time.time())\n    return losses\n", "timing-loop"),
+    "an interrupt": (
+        HEAD + "    try:\n" + textwrap.indent(KEEP, "    ")
+        + "    except KeyboardInterrupt:\n        pass\n    return losses\n",
+        "exception-order",
+    ),
+    "an interrupt, and the list begins inside": (
+        "def train(w: jax.Array, batches):\n    try:\n        losses = []\n" + textwrap.indent(KEEP, "    ")
+        + "    except KeyboardInterrupt:\n        pass\n    return losses\n",
+        "exception-order",
+    ),
+    "an error is caught": (
+        HEAD + LOOP + "        try:\n            losses.append(float(aux['loss']))\n        except ValueError:\n"
+        "            pass\n    return losses\n",
+        "exception-order",
+    ),
+    "the names of a function": (HEAD + KEEP + "    print(locals())\n", "dynamic-scope"),
+    "a step that prints": (
+        "@jax.jit\ndef loud(w, x):\n    jax.debug.print('{}', x)\n    return w, jnp.sum(x)\n\n\n" + HEAD
+        + "    for x in batches:\n        w, loss = loud(w, x)\n        losses.append(float(loss))\n",
+        "host-effect",
+    ),
+    "a step that donates": (
+        "@functools.partial(jax.jit, donate_argnums=(0, 1))\ndef move(w, loss, x):\n    loss = loss + jnp.sum(x)\n"
+        "    return w + x, loss\n\n\n" + HEAD + "    loss = jnp.sum(w)\n    for x in batches:\n"
+        "        w, loss = move(w, loss, x)\n        losses.append(float(loss))\n    return losses\n",
+        "donated-later-read",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "reason"), REFUSED.values(), ids=REFUSED)
+def test_refused(text: str, reason: str) -> None:
+    assert reasons(CODEMOD, program(STEP + text)) == [reason]
+
+
+LEFT = {
+    "nothing compiled": HEAD + "    for x in batches:\n        losses.append(float(jnp.sum(w * x)))\n",
+    "numbers of the host": HEAD + LOOP + "        losses.append(float(len(x)))\n    return losses\n",
+    "the module's own loop": "losses = []\nw = XS[0]\nbatches = XS\n" + textwrap.dedent(KEEP),
+    "in a trace": "@jax.jit\n" + HEAD + KEEP + "    return losses\n",
+}
+
+
+@pytest.mark.parametrize("text", LEFT.values(), ids=LEFT)
+def test_left_alone(text: str) -> None:
+    assert findings(CODEMOD, program(STEP + text)) == ()
+
+
+def test_what_is_written() -> None:
+    after = rewritten(CODEMOD, program(STEP + textwrap.dedent(REWRITTEN["lists and sums"])))
+    loop = """
+        totals = []
+        # one round for each batch
+        for x in batches:
+            w, aux = step(w, x)
+            totals.append(aux["loss"])  # summed up
+            if epoch % 2:
+                print(epoch)
+        for value in jax.device_get(totals):
+            total += value.item()
+"""
+    assert loop in after
