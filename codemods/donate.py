@@ -53,6 +53,7 @@ class Donate(Codemod):
     id = "donate"
     summary = "the buffers of a state that dies in a call are given to its result"
     tried_last = True  # where a loop becomes one program, nothing is left to donate
+    rounds = False
     examples: ClassVar[Sequence[Example]] = (
         Rewrites(
             _HEAD

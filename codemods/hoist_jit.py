@@ -54,6 +54,7 @@ class HoistJit(Codemod):
 
     id = "hoist-jit"
     summary = "a compiled function that is made on every call is made once, at the module level"
+    rounds = False
     examples: ClassVar[Sequence[Example]] = (
         Rewrites(
             _HEAD

@@ -58,6 +58,7 @@ class HostSync(Codemod):
 
     id = "host-sync"
     summary = "results that a loop reads back in every round are read back once, behind the loop"
+    rounds = False
     examples: ClassVar[Sequence[Example]] = (
         Rewrites(
             _HEAD

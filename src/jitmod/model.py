@@ -111,7 +111,8 @@ class Applicability(StrEnum):
 class Patch:
     """A rewrite of one site. Its first variant is the one that an untried diff shows.
 
-    `needs_fresh_values`: neither its gain nor its harm shows in calls that pass the same values again.
+    `needs_fresh_values`: neither its gain nor its harm shows in calls that pass the same values again. `compared` are
+    the places, `path:line`, that compare exactly what rounding may change now.
     """
 
     codemod: str
@@ -121,6 +122,7 @@ class Patch:
     assumptions: tuple[Assumption, ...] = ()
     new_functions: tuple[str, ...] = ()
     needs_fresh_values: bool = False
+    compared: tuple[str, ...] = ()
 
     @property
     def applicability(self) -> Applicability:
@@ -136,6 +138,15 @@ class Refusal:
     reason: str
     message: str
 
+    @property
+    def is_advice(self) -> bool:
+        """Whether it says what the user can do better, beyond why nothing is rewritten."""
+        return self.reason in ADVICE
+
+
+ADVICE = frozenset(
+    {"growing-shape", "frozen-by-jit", "state-not-returned", "same-key", "unblocked-timing", "cold-timing"}
+)
 
 Finding = Patch | Refusal
 

@@ -11,7 +11,7 @@ import pytest
 
 from jitmod.analysis.reasons import REASONS
 from jitmod.delivery.diff import file_diff
-from jitmod.model import Patch, Refusal
+from jitmod.model import ADVICE, Patch, Refusal
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites, available, scan
 from jitmod.rewrite.edits import compose
 from jitmod.source.document import Document
@@ -68,7 +68,11 @@ def test_line_ends_and_marks_survive(codemod: Codemod, example: Example, mark: b
 @pytest.mark.parametrize("codemod", [pytest.param(c, id=n) for n, c in available().items()])
 def test_page(codemod: type[Codemod]) -> None:
     page = inspect.getdoc(sys.modules[codemod.__module__]) or ""
-    for heading in ("What it does", "Why it is slow", "When it refuses", "Safety", "References"):
+    of_rule = ("Why it matters", "When it is silent", "What to do")
+    of_rewrite = ("Why it is slow", "When it refuses", "Safety")
+    for heading in ("What it does", *(of_rule if codemod.advises else of_rewrite), "References"):
         assert f"\n{heading}\n" in page
     kinds = {type(example) for example in codemod.examples}
-    assert kinds == {Rewrites, Leaves, Refuses}
+    assert kinds == {Leaves, Refuses} | (set() if codemod.advises else {Rewrites})
+    refused = {example.reason for example in codemod.examples if isinstance(example, Refuses)}
+    assert refused <= ADVICE if codemod.advises else refused

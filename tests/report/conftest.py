@@ -12,7 +12,8 @@ from jitmod.report.run import Run
 def patch(line: int, path: str = "src/a, b.py", message: str = "batch the loop") -> Patch:
     variant = Variant("vmap", (Edit(0, 0, "x"),), (Knob("batch_size", 16, (1, 4, 16)),))
     return Patch(
-        "vmapify", Site(path, line, 5, line + 3, "score"), message, (variant,), (Assumption("g", "equal items"),)
+        "vmapify", Site(path, line, 5, line + 3, "score"), message, (variant,), (Assumption("g", "equal items"),),
+        compared=("tests/test_x.py:4",),
     )
 
 

@@ -11,8 +11,9 @@ import jsonschema
 import pytest
 
 from jitmod.analysis.reasons import REASONS
+from jitmod.delivery.queue import Entry
 from jitmod.delivery.whole import Whole
-from jitmod.model import Applicability, Status, Verdict
+from jitmod.model import ADVICE, Applicability, Outcome, Refusal, Site, Status, Verdict
 from jitmod.report import text
 from jitmod.report.json import SCHEMA_VERSION, render
 from jitmod.report.run import Run
@@ -63,6 +64,7 @@ def test_a_patch(run: Run) -> None:
         "reason": None,
         "message": "batch the loop",
         "assumptions": ["equal items"],
+        "compared": ["tests/test_x.py:4"],
         "knobs": {"batch_size": [1, 4, 16]},
         "diff": "--- a/x\n+++ b/x\n+caf\N{REPLACEMENT CHARACTER}\n",
     }
@@ -80,11 +82,21 @@ def test_a_refusal_and_an_untried_patch_have_no_trial(run: Run) -> None:
     assert (refused["status"], refused["reason"], refused["trial"]) == ("refused", "carried-state", None)
 
 
+def test_advice_is_told_from_refusals(run: Run) -> None:
+    found = Refusal("honest-timing", Site("src/c.py", 2, 1, 4), "unblocked-timing", "nothing waits (line 2)")
+    advised = replace(run, entries=(*run.entries, Entry("e" * 16, Outcome(found))))
+    assert strict(render(advised))["findings"][-1]["status"] == "advice"
+    assert [advised.summary()[key] for key in ("refused", "advice")] == [1, 1]
+    assert text.closing_line(advised).endswith("; 1 left alone, 1 piece of advice")
+    assert REASONS.keys() >= ADVICE
+
+
 def test_summary_counts(run: Run) -> None:
     summary = strict(render(run))["summary"]
     assert summary == {
         "patches": 3,
         "refused": 1,
+        "advice": 0,
         "errors": 1,
         "accepted": 1,
         "rejected": 1,

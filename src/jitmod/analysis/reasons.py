@@ -54,6 +54,8 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "state-not-returned": "state is passed in but never returned: likely a bug",
         "same-key": "one key is used for every step: likely a bug",
         "accumulation-order": "a low-precision sum would be taken in another order",
+        "unblocked-timing": "a clock is read before the device has finished what is measured",
+        "cold-timing": "the first call of a compiled function is measured, and with it the compilation",
         "donated-later-read": "a donated buffer is read again",
         "unparsable": "the file, or the place in it, cannot be edited safely",
         "bowler-cannot-parse": "Bowler cannot read the file",

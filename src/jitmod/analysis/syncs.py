@@ -217,7 +217,7 @@ def _check_waits(loop: LoopStatement, pulls: set[ast.Call], module: SourceModule
             if test is not None and effects.times.is_computed(test, module):
                 what = f"`{ast.unparse(test)[:60]}` is computed, so that the loop waits for it"
                 raise Unplannable("data-dependent-exit", test, what)
-            if not _is_conditional(node, loop, module) and _waits(node, module, infer):
+            if not _is_conditional(node, loop, module) and waits(node, module, infer):
                 what = f"`{ast.unparse(node)[:60]}` waits for the device in every round anyway"
                 raise Unplannable("too-small", node, what)
 
@@ -226,7 +226,7 @@ def _is_conditional(node: ast.AST, loop: LoopStatement, module: SourceModule) ->
     return any(isinstance(parent, ast.If | ast.IfExp) for parent in between(node, loop, module))
 
 
-def _waits(node: ast.AST, module: SourceModule, infer: Inference) -> bool:
+def waits(node: ast.AST, module: SourceModule, infer: Inference) -> bool:
     """Whether a node reads from the device, or may."""
     match node:
         case ast.FormattedValue(value=value):

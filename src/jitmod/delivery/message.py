@@ -73,6 +73,7 @@ def evidence_table(patch: Patch, verdict: Verdict, evidence: Mapping[str, Any]) 
         ("knobs", figures.knobs(verdict)),
         ("device", one_line(verdict.device or "")),
         *(("assumed", one_line(assumption.text)) for assumption in patch.assumptions),
+        *(("compared", f"exactly, at {one_line(place)}: rounding may change that") for place in patch.compared),
     ]
     lines += [f"{label.ljust(_LABEL)}  {value}" for label, value in singles if value]
     return [f"    {line}".rstrip() for line in lines]

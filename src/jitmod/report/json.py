@@ -52,15 +52,17 @@ def _finding(entry: Entry) -> dict[str, Any]:
             "reason": None,
             "message": finding.message,
             "assumptions": [assumption.text for assumption in finding.assumptions],
+            "compared": [_text(place) for place in finding.compared],
             "knobs": knobs,
         }
     else:
         fields |= {
-            "status": "refused",
+            "status": "advice" if finding.is_advice else "refused",
             "applicability": "manual",
             "reason": finding.reason,
             "message": finding.message,
             "assumptions": [],
+            "compared": [],
             "knobs": {},
         }
     trial = None if outcome.verdict is None else _trial(outcome.verdict, outcome)

@@ -50,7 +50,8 @@ class Run:
         verdicts = Counter(str(o.verdict.status) for _, o in self.patches() if o.verdict is not None)
         return {
             "patches": sum(1 for _ in self.patches()),
-            "refused": sum(1 for _ in self.refusals()),
+            "refused": sum(not refusal.is_advice for refusal in self.refusals()),
+            "advice": sum(refusal.is_advice for refusal in self.refusals()),
             "errors": len(self.errors),
             **{str(status): verdicts[str(status)] for status in Status},
             "commits": sum(1 for _, outcome in self.patches() if outcome.commit),

@@ -23,7 +23,8 @@ _WIDE = 1000  # into a pipe nothing is wrapped or cut to a terminal's width
 def write(run: Run, stream: TextIO) -> None:
     """The whole report of a run that tried its patches."""
     _table(run, stream)
-    left = [*_reasons(run), *refusal_lines(run), *error_lines(run)]
+    compared = (line for patch, _ in run.patches() for line in compared_lines(patch))
+    left = [*_reasons(run), *compared, *refusal_lines(run), *error_lines(run)]
     for line in [*left, *guard_lines(run), *commit_lines(run), *whole_lines(run), closing_line(run)]:
         stream.write(f"{line}\n")
 
@@ -32,8 +33,17 @@ def write_findings(run: Run, stream: TextIO) -> None:
     """The report of a run that tried nothing: one line a finding, as a linter has it."""
     for patch, _ in run.patches():
         stream.write(f"{_place(patch)} {patch.codemod} {one_line(patch.message)} [{patch.applicability}]\n")
+        for line in compared_lines(patch):
+            stream.write(f"{line}\n")
     for line in [*refusal_lines(run), *error_lines(run), closing_line(run)]:
         stream.write(f"{line}\n")
+
+
+def compared_lines(patch: Patch) -> Iterator[str]:
+    """Where exact comparisons may fail after the patch."""
+    if patch.compared:
+        places = ", ".join(one_line(place) for place in patch.compared)
+        yield f"{_place(patch)} {patch.codemod} rounding may change what is compared exactly at {places}"
 
 
 def refusal_lines(run: Run) -> Iterator[str]:
@@ -75,6 +85,8 @@ def closing_line(run: Run) -> str:
     """What it comes to, in one sentence."""
     summary = run.summary()
     refused = f"{summary['refused']} left alone"
+    if summary["advice"]:
+        refused += f", {_count(summary['advice'], 'piece', 'pieces')} of advice"
     if summary["patches"] == 0:
         if run.resumed:
             return f"nothing more to do on {run.branch} ({refused})"

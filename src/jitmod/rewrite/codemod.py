@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import ClassVar
 
-from jitmod.model import Finding, Refusal, SourceError
+from jitmod.analysis.equalities import exact_checks
+from jitmod.analysis.jits import analyses
+from jitmod.model import Finding, Patch, Refusal, SourceError
 from jitmod.rewrite.observed import improved
 from jitmod.source.document import Document
 from jitmod.source.project import Project
@@ -47,6 +49,8 @@ class Codemod(ABC):
     id: ClassVar[str]
     summary: ClassVar[str]
     examples: ClassVar[Sequence[Example]]
+    advises: ClassVar[bool] = False  # a rule: it rewrites nothing, and what it finds is advice
+    rounds: ClassVar[bool] = True  # what is computed may change by rounding
     tried_last: ClassVar[bool] = False  # what its patches give depends on whether the callers are compiled
 
     @abstractmethod
@@ -97,9 +101,23 @@ def scan(codemods: Iterable[Codemod], project: Project, paths: Iterable[str]) ->
             own = project.around(document)
             for codemod in codemods:
                 found = improved(list(codemod.find(document, own)), codemod.find, document, own)
-                findings += [_in_cell(finding, document, project) for finding in found]
+                compared = [_with_checks(f, document, own) if codemod.rounds else f for f in found]
+                findings += [_in_cell(finding, document, project) for finding in compared]
     findings.sort(key=lambda f: (f.site.path, f.site.line, f.site.column, f.codemod))
     return Scan(tuple(findings), errors)
+
+
+def _with_checks(finding: Finding, document: Document, project: Project) -> Finding:
+    """A patch with the places that compare exactly what its function gives."""
+    if not isinstance(finding, Patch):
+        return finding
+    module, line = project.module(document), finding.site.line
+    inside = [f for f in module.functions.values() if f.node.lineno <= line <= (f.node.end_lineno or 0)]
+    if not inside:
+        return finding
+    effects, _ = analyses(project)
+    function = min(inside, key=lambda f: (f.node.end_lineno or 0) - f.node.lineno)
+    return replace(finding, compared=exact_checks(function, effects.inference))
 
 
 def _in_cell(finding: Finding, document: Document, project: Project) -> Finding:
