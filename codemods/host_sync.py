@@ -11,7 +11,8 @@ Why it is slow
 When it refuses
     Where the loop reads another result in every round and so waits anyway, where the list or the sum is read meanwhile
     or known elsewhere, where an exception handler could see it, where a clock measures the rounds, where the compiled
-    code prints or calls back, and where the buffer of a result might be donated.
+    code prints or calls back, and where the buffer of a result might be donated. Where a buffer of the host is filled
+    anew in every round, or may be, as by an unknown loader: the device might still read the last round's.
 
 Safety
     The same numbers, converted in the same way and added up in the same order. Of every round one scalar stays on the
@@ -63,7 +64,7 @@ class HostSync(Codemod):
         Rewrites(
             _HEAD
             + """\
-def train(w: jax.Array, batches):
+def train(w: jax.Array, batches: list[jax.Array]):
     losses = []
     for x in batches:
         w, loss = step(w, x)
@@ -72,7 +73,7 @@ def train(w: jax.Array, batches):
 """,
             _HEAD
             + """\
-def train(w: jax.Array, batches):
+def train(w: jax.Array, batches: list[jax.Array]):
     losses = []
     for x in batches:
         w, loss = step(w, x)
@@ -84,7 +85,7 @@ def train(w: jax.Array, batches):
         Rewrites(
             _HEAD
             + """\
-def epoch(w: jax.Array, batches):
+def epoch(w: jax.Array, batches: list[jax.Array]):
     total = 0.0
     for x in batches:
         w, loss = step(w, x)
@@ -94,7 +95,7 @@ def epoch(w: jax.Array, batches):
 """,
             _HEAD
             + """\
-def epoch(w: jax.Array, batches):
+def epoch(w: jax.Array, batches: list[jax.Array]):
     total = 0.0
     losses = []
     for x in batches:
@@ -110,7 +111,7 @@ def epoch(w: jax.Array, batches):
         Refuses(
             _HEAD
             + """\
-def train(w: jax.Array, batches):
+def train(w: jax.Array, batches: list[jax.Array]):
     losses = []
     for x in batches:
         w, loss = step(w, x)

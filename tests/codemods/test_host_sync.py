@@ -20,7 +20,7 @@ XS = list(jax.random.normal(jax.random.key(0), (5, 3)))
 """
 REWRITTEN = {
     "lists and sums": """
-        def train(w: jax.Array, batches, epochs: int):
+        def train(w: jax.Array, batches: list[jax.Array], epochs: int):
             history, best = [], []
             for epoch in range(epochs):
                 total = 0.0
@@ -38,7 +38,7 @@ REWRITTEN = {
             return train(XS[0] + rep, XS, 3), train(XS[0], [], 2)
         """,
     "a list that begins before the outer loop": """
-        def train(w: jax.Array, batches, epochs: int):
+        def train(w: jax.Array, batches: list[jax.Array], epochs: int):
             losses = []
             for epoch in range(epochs):
                 for x in batches:
@@ -52,7 +52,7 @@ REWRITTEN = {
             return train(XS[0] + rep, XS, 3)
         """,
     "under a condition, and until a break": """
-        def train(w: jax.Array, batches, every: int):
+        def train(w: jax.Array, batches: list[jax.Array], every: int):
             losses: list[float] = []
             count = 0
             for i, x in enumerate(batches):
@@ -97,10 +97,10 @@ def test_same_results(name: str) -> None:
 
 LOOP = "    for x in batches:\n        w, aux = step(w, x)\n"
 KEEP = LOOP + "        losses.append(float(aux['loss']))\n"
-HEAD = "def train(w: jax.Array, batches):\n    losses = []\n"
+HEAD = "def train(w: jax.Array, batches: list[jax.Array]):\n    losses = []\n"
 REFUSED = {
     "read in the loop": (HEAD + KEEP + "        print(len(losses))\n    return losses\n", "results-escape"),
-    "an argument": ("def train(w: jax.Array, batches, losses):\n" + KEEP, "results-escape"),
+    "an argument": ("def train(w: jax.Array, batches: list[jax.Array], losses):\n" + KEEP, "results-escape"),
     "two names": (HEAD.replace("losses", "other = losses") + KEEP + "    return losses\n", "results-escape"),
     "a closure": (HEAD + "    show = lambda: print(losses)\n" + KEEP + "    show()\n", "late-binding"),
     "another result is read": (HEAD + KEEP + "        print(float(aux['best']))\n    return losses\n", "too-small"),
@@ -115,7 +115,7 @@ REFUSED = {
         "exception-order",
     ),
     "an interrupt, and the list begins inside": (
-        "def train(w: jax.Array, batches):\n    try:\n        losses = []\n" + textwrap.indent(KEEP, "    ")
+        HEAD.replace("    losses = []\n", "    try:\n        losses = []\n") + textwrap.indent(KEEP, "    ")
         + "    except KeyboardInterrupt:\n        pass\n    return losses\n",
         "exception-order",
     ),
@@ -123,6 +123,17 @@ REFUSED = {
         HEAD + LOOP + "        try:\n            losses.append(float(aux['loss']))\n        except ValueError:\n"
         "            pass\n    return losses\n",
         "exception-order",
+    ),
+    "an unknown loader": (HEAD.replace(": list[jax.Array]", "") + KEEP + "    return losses\n", "may-alias"),
+    "a buffer that is filled anew": (
+        HEAD + "    x = np.empty(3, np.float32)\n    for batch in batches:\n        x[:] = batch\n"
+        "        w, aux = step(w, x)\n        losses.append(float(aux['loss']))\n    return losses\n",
+        "may-alias",
+    ),
+    "a function that may fill it": (
+        "def fill(buffer, i):\n    buffer[...] = i\n\n\n" + HEAD + "    x = np.empty(3)\n    for i in range(3):\n"
+        "        fill(x, i)\n        w, aux = step(w, x)\n        losses.append(float(aux['loss']))\n",
+        "may-alias",
     ),
     "the names of a function": (HEAD + KEEP + "    print(locals())\n", "dynamic-scope"),
     "a step that prints": (

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from jitmod.analysis import library
 from jitmod.analysis.boundaries import function_around, loop_around, statement_of
 from jitmod.analysis.effects import Effects
+from jitmod.analysis.heap import touches
 from jitmod.analysis.infer import Inference
-from jitmod.analysis.jits import is_heavy
+from jitmod.analysis.jits import is_heavy, jitted_target
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.managers import may_swallow
 from jitmod.analysis.syntax import between, calls_outside_functions
-from jitmod.analysis.values import Array, Device, Kind, Routine
+from jitmod.analysis.trackers import wrapped
+from jitmod.analysis.values import Array, Device, Kind, Mapping, NdArray, Range, Record, Routine, Sequence
 from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 from jitmod.source.scopes import Scope
@@ -27,6 +29,7 @@ _CONVERTING = frozenset({"float", "int"})
 _WAITING = frozenset({"float", "int", "bool", "complex", "print", "str", "repr", "format", "round"})
 _WAITING_METHODS = frozenset({"item", "tolist", "block_until_ready"})
 _CLOCKS = ("time.", "datetime.", "timeit.")
+_PASSING = frozenset({"enumerate", "reversed", "sorted", "list", "tuple"})
 _SCOPES = frozenset({"locals", "vars", "eval", "exec"})
 _BLOCKS = ("body", "orelse", "finalbody")
 LoopStatement = ast.For | ast.While
@@ -102,6 +105,7 @@ def syncs_of(loop: LoopStatement, statements: list[ast.stmt], module: SourceModu
     found = [_sync(statement, module, effects.inference) for statement in statements]
     _check_waits(loop, {s.pull for s in found}, module, effects)
     _check_effects(loop, module, effects)
+    _check_buffers(loop, found, module, effects)
     for sync in found:
         _check_donation(sync, loop, module, effects.inference)
     return found
@@ -250,9 +254,54 @@ def _check_effects(loop: LoopStatement, module: SourceModule, effects: Effects) 
         if isinstance(kind, Routine) and isinstance(kind.target, str):
             continue
         if is_heavy(kind, effects):
-            hazards = (h for h in effects.of_call(call, module) if h.reason in ("host-effect", "unresolved-callee"))
+            hazards = (h for h in effects.of_call(call, module) if h.reason == "host-effect")
             if (found := next(hazards, None)) is not None:
                 raise Unplannable("host-effect", call, f"{found.what}: when that happens would change")
+
+
+def _check_buffers(loop: LoopStatement, found: list[Sync], module: SourceModule, effects: Effects) -> None:
+    """A buffer of the host that is filled anew in every round may still be read by the device, if nobody waits for it.
+
+    On a CPU the device reads the memory of a numpy array itself.
+    """
+    outer = {sync.outer for sync in found}
+    for around in (loop, *module.ancestors(loop)):
+        if isinstance(around, ast.For) and not _is_container(around.iter, module, effects.inference):
+            what = f"`{ast.unparse(around.iter)[:60]}` may hand out a buffer again that the device still reads"
+            raise Unplannable("may-alias", around.iter, what)
+        if around in outer or around in module.scopes:
+            break
+    own = {sync.name for sync in found}
+    for statement in loop.body:
+        for touch in touches(statement, module, effects):
+            harmless = touch.how == "attribute" or touch.owner in own or _is_own(touch.node, own)
+            if not harmless and not _is_traced(touch.node, module, effects.inference):
+                what = f"{touch.what}: the device may still read it, if nobody waits for its result"
+                raise Unplannable("may-alias", touch.node, what)
+
+
+def _is_traced(node: ast.AST, module: SourceModule, infer: Inference) -> bool:
+    """Whether a node calls a compiled function: what that is given is never changed."""
+    return isinstance(node, ast.Call) and jitted_target(infer.kind(node.func, module), infer)[0] is not None
+
+
+def _is_own(node: ast.AST, names: set[str]) -> bool:
+    return isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in names
+
+
+def _is_container(iterable: ast.expr, module: SourceModule, infer: Inference) -> bool:
+    """Whether all items are there before the loop begins, each for itself."""
+    inner = wrapped(iterable, module, infer)
+    if inner is not None:
+        return _is_container(inner, module, infer)
+    match iterable:
+        case ast.Call(func=func, args=[_, *_] as args) if infer.dotted(func, module) in _PASSING:
+            return all(_is_container(argument, module, infer) for argument in args[:1])
+        case ast.Call(func=ast.Name(id="zip") as func, args=args) if infer.dotted(func, module) == "zip":
+            return all(_is_container(argument, module, infer) for argument in args)
+        case ast.Call(func=ast.Attribute(value=value, attr="items" | "keys" | "values"), args=[]):
+            return isinstance(infer.kind(value, module), Mapping)
+    return isinstance(infer.kind(iterable, module), Array | NdArray | Sequence | Record | Mapping | Range)
 
 
 def _check_donation(sync: Sync, loop: LoopStatement, module: SourceModule, infer: Inference) -> None:
