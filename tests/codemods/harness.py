@@ -53,10 +53,10 @@ def reasons(codemod: Codemod, text: str, **others: str) -> list[str]:
     return [f.reason if isinstance(f, Refusal) else "patch" for f in findings(codemod, text, **others)]
 
 
-def rewritten(codemod: Codemod, text: str) -> str:
+def rewritten(codemod: Codemod, text: str, **others: str) -> str:
     """The text after every patch, one after the other."""
     for _ in range(20):
-        patches = [f for f in findings(codemod, text) if isinstance(f, Patch)]
+        patches = [f for f in findings(codemod, text, **others) if isinstance(f, Patch)]
         if not patches:
             return text
         text = compose(Document.parse("main.py", text.encode()), patches[0].variants[0].realise({})).decode()

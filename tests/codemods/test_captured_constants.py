@@ -365,3 +365,21 @@ def test_an_imported_array() -> None:
     main = program("from tables import TABLE\n\n\n" + READ)
     assert reasons(CODEMOD, main, tables=tables) == ["patch"]
     assert reasons(CODEMOD, main, tables=tables + "TABLE = TABLE * 2\n") == ["frozen-by-jit"]
+
+
+def test_what_another_file_changes_is_not_computed_before() -> None:
+    def prepares(read: str, conf: str, change: str, start: str = "") -> bool:
+        body = f"{start}{TABLE}@jax.jit\ndef f(x):\n    t = TABLE * {read}\n    return x @ t\n\n\n{change}"
+        after = rewritten(CODEMOD, program(body), conf=conf)
+        return "_T = TABLE" in after
+
+    holder = "class C:\n    scale = 1.0\n\n\nC = C()\n"
+    setter = "def set():\n    global S\n    S = 3.0\n"
+    assert prepares("conf.S", "S = 1.0\n", "", "import conf\n")
+    assert prepares("S", "S = 1.0\n", "", "from conf import S\n")
+    assert prepares("C.scale", holder, "", "from conf import C\n")
+    assert not prepares("conf.S", "S = 1.0\n" + setter, "", "import conf\n")
+    assert not prepares("conf.S", "S = 1.0\n", "conf.S = 2.0\n", "import conf\n")
+    assert not prepares("S", "S = 1.0\n", setter, "from conf import S\n")
+    assert not prepares("C.scale", holder, "def g():\n    C.scale = 2.0\n", "from conf import C\n")
+    assert not prepares("FLAGS.scale", "", "", "from absl.flags import FLAGS\n")

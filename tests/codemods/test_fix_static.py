@@ -244,3 +244,21 @@ REFUSED = {
 @pytest.mark.parametrize(("body", "reason"), [pytest.param(*c, id=i) for i, c in REFUSED.items()])
 def test_refuses(body: str, reason: str) -> None:
     assert reasons(CODEMOD, program(body)) == [reason]
+
+
+def test_what_another_file_changes_is_not_the_same_in_every_round() -> None:
+    def moves(read: str, conf: str, change: str = "", start: str = "import conf\n") -> bool:
+        body = LOOP + f"        net = Net({read})\n        out.append(net(x))\n{change}    return out\n"
+        return reasons(CODEMOD, program(start + NET + body), conf=conf) == ["patch"]
+
+    weights = "import jax.numpy as jnp\n\nW = jnp.ones(3)\n"
+    setter = "def set():\n    global W\n    W = W + 1\n"
+    assert moves("conf.W", weights)
+    assert moves("W", weights, start="from conf import W\n")
+    assert moves("W", weights + setter.replace("W", "V"), start="from conf import *\n")
+    assert not moves("conf.W", weights + setter)
+    assert not moves("conf.W * 2", weights, "        conf.W = conf.W + 1\n")
+    assert not moves("W", weights, start=f"from conf import W\n\n\n{setter}\n\n")
+    holder = "class C:\n    scale = 1.0\n\n\nC = C()\n"
+    assert moves("C.scale", holder, start="from conf import C\n")
+    assert not moves("C.scale", holder, "        C.scale += 1.0\n", start="from conf import C\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import assert_equivalent, findings, program, rewritten
+from harness import assert_equivalent, findings, program, reasons, rewritten
 from jitmod.codemods.fuse_jits import FuseJits
 
 from jitmod.model import Patch, Refusal
@@ -250,3 +250,20 @@ def test_refused(body: str, reason: str) -> None:
 def test_left_alone(body: str) -> None:
     text = program(f"{DATA}\n    {body}\n\n    def workload(rep: int):\n        return f(X)\n")
     assert [f for f in findings(FuseJits(), text) if f.site.symbol == "f"] == []
+
+
+def test_what_is_imported_and_changed_is_not_frozen() -> None:
+    def patched(read: str, conf: str, change: str, start: str) -> list[str]:
+        head = "import conf\n" + start + "import jax\n\n\n@jax.jit\ndef h(x):\n    return x * 2\n\n\n"
+        body = f"def f(x: jax.Array):\n    return h(h(x) * {read}) - 1\n\n\ndef change():\n    {change}\n"
+        return reasons(FuseJits(), head + body, conf=conf)
+
+    setting, table = "class Setting:\n    a = 1.0\n\n\nC = Setting()\n", "T = {'a': 1.0}\n"
+    assert patched("C.a", setting, "pass", "from conf import C\n") == ["patch"]
+    assert patched("C.a", setting, "conf.C.a = 2.0", "from conf import C\n") == ["mutable-self"]
+    assert patched("A", "A = 1.0\n", "pass", "from conf import A\n") == ["patch"]
+    assert patched("A", "A = 1.0\n", "global A; A = 2.0", "from conf import A\n") == ["rebound-global"]
+    after = rewritten(FuseJits(), "from conf import T\nimport jax\n\n\n@jax.jit\ndef h(x):\n    return x\n\n\n"
+                      "def f(x: jax.Array):\n    return h(h(x) * T['a']) - 1\n\n\n"
+                      "def g(x: jax.Array):\n    T['a'] = 2.0\n    return f(x)\n", conf=table)  # fmt: skip
+    assert "_f_fused(x, T['a'])" in after  # read anew in every call

@@ -17,10 +17,12 @@ from jitmod.analysis.values import (
     Constant,
     Instance,
     Kind,
+    Mapping,
     Namespace,
     Number,
     Record,
     Routine,
+    Sequence,
     Transformed,
     item_of,
 )
@@ -46,7 +48,7 @@ class Frozen:
         if scope is None or isinstance(scope.node, ast.ClassDef):
             return
         if scope.parent is None:
-            yield from self._of_variable(scope, name.id)
+            yield from self.of_variable(scope, name.id)
         elif scope is not function.scope and function.node in [scope.node, *module.ancestors(scope.node)]:
             return  # a nested function's own variable, or that of the function itself
         elif scope is not function.scope:
@@ -60,7 +62,9 @@ class Frozen:
         if dotted is not None:
             match infer.project.lookup(dotted):
                 case (Scope() as scope, str() as rest) if "." not in rest:
-                    yield from self._of_variable(scope, rest)
+                    yield from self.of_variable(scope, rest)
+                case (Scope(), str()) if node.attr in self.changed_names:
+                    yield "mutable-self", f"`{ast.unparse(node)}` is assigned elsewhere"
                 case str() as name if library.role(name) is Role.HOST and not isinstance(
                     module.parents.get(node), ast.Call | ast.Attribute
                 ):
@@ -93,9 +97,11 @@ class Frozen:
         nodes = walk(init.node) if init else ()
         return any(isinstance(n, ast.Attribute) and n.attr == attr and isinstance(n.ctx, ast.Store) for n in nodes)
 
-    def _of_variable(self, scope: Scope, name: str) -> Iterator[tuple[str, str]]:
+    def of_variable(self, scope: Scope, name: str) -> Iterator[tuple[str, str]]:
+        """A name of a module's top level. What is imported is what it was there when it was, unless it is changed."""
         bindings = scope.bindings[name]
         if all(b.how in _DEFINED for b in bindings):
+            yield from self._of_defined(scope, name)
             return
         kind = self.inference.bound(bindings[0], scope.module)
         if isinstance(kind, LazyIterator):
@@ -104,6 +110,22 @@ class Frozen:
             yield "rebound-global", f"`{name}` is a variable of the module that is changed elsewhere"
         elif not self.is_constant(kind) and not self._only_read(name):
             yield "rebound-global", f"`{name}` is a variable of the module whose value others may change"
+
+    def _of_defined(self, scope: Scope, name: str) -> Iterator[tuple[str, str]]:
+        if any(name in s.rebinds for s in scope.module.scopes.values()):
+            yield "rebound-global", f"`{name}` is bound anew by a function of the module"
+        match self.inference.project.lookup(scope.bindings[name][-1].target):
+            case (Scope() as origin, str() as rest) if "." not in rest:
+                if all(b.how in _DEFINED for b in origin.bindings[rest]):
+                    return
+                kind = self.inference.bound(origin.bindings[rest][0], origin.module)
+                held = isinstance(kind, Sequence | Mapping | Record) and not self.is_constant(kind)
+                if {name, rest} & self.changed_names:
+                    yield "rebound-global", f"`{name}` of `{origin.module.name}` is changed elsewhere"
+                elif isinstance(kind, LazyIterator):
+                    yield "host-effect", f"`{name}` is used up by iterating"
+                elif held and not (self._only_read(name) and self._only_read(rest)):
+                    yield "rebound-global", f"`{name}` is a variable of the module whose value others may change"
 
     def is_rebound(self, scope: Scope, name: str) -> bool:
         """Whether a module's variable is bound more than once, or changed in place or from outside anywhere."""

@@ -21,6 +21,7 @@ _VIEWS = frozenset({"T", "mT", "real", "imag", "at"})
 # functions that cost nothing inside a compiled function: what they make is not worth to be kept
 _CHEAP = frozenset({"asarray", "reshape", "transpose", "expand_dims", "squeeze", "ravel", "broadcast_to", "swapaxes",
                     "moveaxis", "take"})  # fmt: skip
+_CONSTANT = ("jax.", "numpy.", "math.", "equinox.")
 _PACKAGES = ("jax.numpy.", "jax.nn.", "jax.lax.", "jax.scipy.", "jax.ops.")
 
 
@@ -120,8 +121,11 @@ class Preparing:
             case ast.Name(id=name, ctx=ast.Load()):
                 return self._of_name(expr, name)
             case ast.Attribute(value=value, attr=attr):
-                if infer.dotted(expr, module) is not None:
-                    return Time.FIXED
+                dotted = infer.dotted(expr, module)
+                if dotted is not None:
+                    changes = any(True for _ in self.effects.frozen.of_attribute(expr, module))
+                    known = dotted.startswith(_CONSTANT) or not isinstance(infer.project.lookup(dotted), str)
+                    return Time.FIXED if known and not changes else Time.CALLED
                 base = self.time(value)
                 if base is Time.PREPARED and attr in _STATIC:
                     return Time.FIXED
@@ -144,7 +148,10 @@ class Preparing:
             return self._times.get(name, Time.CALLED)
         if name in self.arrays and not self._is_inner(scope.node):
             return Time.PREPARED
-        fixed = infer.dotted(node, module) is not None or name in self.fixed
+        imported = infer.dotted(node, module) is not None and not any(
+            True for _ in self.effects.frozen.of_variable(scope, name)
+        )
+        fixed = imported or name in self.fixed
         return Time.FIXED if fixed and not self._is_inner(scope.node) else Time.CALLED
 
     def _is_inner(self, node: ast.AST) -> bool:

@@ -77,7 +77,12 @@ def _is_invariant(expr: ast.expr, loop: _Loop, module: SourceModule, effects: Ef
         case ast.Name():
             return _is_stable(expr, loop, module, effects)
         case ast.Attribute():
-            return infer.dotted(expr, module) is not None
+            dotted = infer.dotted(expr, module)
+            known = dotted is not None and (
+                dotted.startswith(("jax.", "equinox.", "numpy.", "math."))
+                or not isinstance(infer.project.lookup(dotted), str)
+            )
+            return known and not any(True for _ in effects.frozen.of_attribute(expr, module))
         case ast.Tuple(elts=elts):
             return all(_is_invariant(e, loop, module, effects) for e in elts)
         case ast.BinOp(left=left, right=right):
@@ -96,9 +101,9 @@ def _is_invariant(expr: ast.expr, loop: _Loop, module: SourceModule, effects: Ef
 
 def _is_stable(name: ast.Name, loop: _Loop, module: SourceModule, effects: Effects) -> bool:
     infer = effects.inference
-    if infer.dotted(name, module) is not None:
-        return True
     scope = infer.scope_binding(name.id, name, module)
+    if infer.dotted(name, module) is not None:
+        return scope is None or not any(True for _ in effects.frozen.of_variable(scope, name.id))
     if scope is None or infer.comprehension_binding(name.id, name, module) is not None:
         return False
     if any(name.id in s.rebinds for s in module.scopes.values()):
