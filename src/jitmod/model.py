@@ -112,7 +112,7 @@ class Patch:
     """A rewrite of one site. Its first variant is the one that an untried diff shows.
 
     `needs_fresh_values`: neither its gain nor its harm shows in calls that pass the same values again. `compared` are
-    the places, `path:line`, that compare exactly what rounding may change now.
+    the places, `path:line`, that compare exactly what rounding may change now. `neutral`: it need not be faster.
     """
 
     codemod: str
@@ -123,6 +123,7 @@ class Patch:
     new_functions: tuple[str, ...] = ()
     needs_fresh_values: bool = False
     compared: tuple[str, ...] = ()
+    neutral: bool = False
 
     @property
     def applicability(self) -> Applicability:

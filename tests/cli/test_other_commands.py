@@ -102,3 +102,45 @@ def test_explain_list(run: Run, tmp_path: Path) -> None:
 def test_explain_something_unknown(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
     result = run(tmp_path, "explain", *arguments)
     assert result.exit_code == 2 and message in result.stderr
+
+
+def test_a_new_codemod_works_at_once(run: Run, tmp_path: Path) -> None:
+    assert run(tmp_path, "new-codemod", "tidy-trees").exit_code == 0
+    result = run(tmp_path, "test", "tidy_trees.py")
+    assert (result.exit_code, result.stdout) == (0, "tidy-trees: 2 of 2 examples hold\n")
+    (tmp_path / "app.py").write_text("import jax\n\ny = jax.tree_map(abs, [1])\n")
+    shown = run(tmp_path, "apply", "--codemod", "tidy_trees.py", "--dry-run", "app.py")
+    assert shown.exit_code == 1 and "+y = jax.tree.map(abs, [1])\n" in shown.stdout
+    again = run(tmp_path, "new-codemod", "tidy-trees")
+    assert again.exit_code == 2 and "tidy_trees.py is there already" in again.stderr
+
+
+def test_an_example_that_does_not_hold_is_shown(run: Run, tmp_path: Path) -> None:
+    run(tmp_path, "new-codemod", "tidy-trees")
+    path = tmp_path / "tidy_trees.py"
+    path.write_text(path.read_text().replace("y = jax.tree.map(abs, [1, -2])", "y = jax.tree.map(abs, [1, 2])"))
+    result = run(tmp_path, "test", "toy", "tidy_trees.py")
+    assert result.exit_code == 1
+    assert "tidy-trees: example 1 does not hold: another text:" in result.stdout
+    assert "-y = jax.tree.map(abs, [1, 2])\n+y = jax.tree.map(abs, [1, -2])\n" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["new-codemod", "Tidy_trees"], "small letters"),
+        (["test", "nothere.py"], "no such file: nothere.py"),
+        (["test", "nonsense"], "no such codemod: nonsense"),
+    ],
+)
+def test_names_that_cannot_be(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = run(tmp_path, *arguments)
+    assert result.exit_code == 2 and message in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_bowler_cannot_read_is_exit_code_2(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("from bowler import Query\n\nq = Query().select_function('a').rename('b')\n")
+    (tmp_path / "app.py").write_text("def a(x, /):\n    return x\n")
+    result = run(tmp_path, "check", "--codemod", "script.py", "app.py")
+    assert result.exit_code == 2 and "app.py:1:1 script bowler-cannot-parse" in result.stdout

@@ -301,3 +301,24 @@ def test_part_of_a_branch_may_be_for_other_workloads(partial: bool, entered: int
     job = {**JOB, "partial": partial}
     ran = {"entered": {"_f": entered} if entered else {}, "missed": [], "unreached": ["a.py:g"]}
     assert gate.judge(job, evidence(*FAST, candidate_execution=ran) | {"job": digest(job)}).status is status
+
+
+NEUTRAL = {
+    "equal": (judged(0.01, 0.01), judged(0.01, 0.01, seed=1), Status.ACCEPTED, "as fast as before"),
+    "faster": (*FAST, Status.ACCEPTED, "faster"),
+    "slower": (judged(0.01, 0.012), judged(0.01, 0.012, seed=1), Status.REJECTED, "slower"),
+    "perhaps slower": (
+        judged(0.01, 0.0107, spread=0.3, pairs=8), judged(0.01, 0.0107, spread=0.3, pairs=8, seed=1),
+        Status.INCONCLUSIVE, "does not decide about 0.95x"),
+    "more compilations": (
+        judged(0.01, 0.01, compiled=(0, 5)), judged(0.01, 0.01, seed=1), Status.REJECTED, "compilations"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "two", "status", "said"), NEUTRAL.values(), ids=NEUTRAL)
+def test_what_need_not_be_faster_must_not_be_slower(
+    one: dict[str, Any], two: dict[str, Any], status: Status, said: str
+) -> None:
+    job = {**JOB, "neutral": True}
+    verdict = gate.judge(job, {**evidence(one, two, wall_share=0.001), "job": digest(job)})
+    assert verdict.status is status and said in verdict.why

@@ -12,6 +12,7 @@ import typer
 
 from jitmod.cli.apply import apply
 from jitmod.cli.check import check
+from jitmod.cli.codemods import new_codemod, test
 from jitmod.cli.command import WithCommand
 from jitmod.cli.explain import explain
 from jitmod.cli.record import record
@@ -30,6 +31,8 @@ app.command()(check)
 app.command()(explain)
 app.command(cls=WithCommand)(record)
 app.command()(trial)
+app.command(name="new-codemod")(new_codemod)
+app.command()(test)
 
 
 def _print_version(wanted: bool) -> None:

@@ -11,6 +11,8 @@ from jitmod.delivery.queue import Entry
 from jitmod.delivery.whole import Whole
 from jitmod.model import Outcome, Patch, Refusal, SourceError, Status
 
+UNREAD = "bowler-cannot-parse"  # the job is not done there
+
 
 @dataclass(frozen=True)
 class Run:
@@ -63,7 +65,7 @@ class Run:
 
     def exit_code(self) -> int:
         """0: every patch was accepted, or there was none; 1: one was not, or was not tried; 2: a file is unreadable."""
-        if any(not error.is_foreign for error in self.errors):
+        if any(not error.is_foreign for error in self.errors) or any(r.reason == UNREAD for r in self.refusals()):
             return 2
         accepted = [o.verdict is not None and o.verdict.status is Status.ACCEPTED for _, o in self.patches()]
         return 0 if all(accepted) else 1

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import ClassVar
 
 from jitmod.analysis.equalities import exact_checks
@@ -53,6 +54,11 @@ class Codemod(ABC):
     rounds: ClassVar[bool] = True  # what is computed may change by rounding
     tried_last: ClassVar[bool] = False  # what its patches give depends on whether the callers are compiled
 
+    @classmethod
+    def missing(cls) -> str | None:
+        """What has to be installed for it, where that is not."""
+        return None
+
     @abstractmethod
     def find(self, document: Document, project: Project) -> Iterator[Finding]:
         """Every site of this codemod in `document`, in order: a patch or a refusal each."""
@@ -71,15 +77,26 @@ def available() -> dict[str, type[Codemod]]:
 
 
 def select(names: str) -> list[Codemod]:
-    """The codemods of a comma-separated list; `all` stands for every one. Raises `UnknownCodemod`."""
+    """The codemods of a comma-separated list; `all` stands for every one that can run here.
+
+    What ends in `.py` is a file that holds some. Raises `UnknownCodemod`.
+    """
+    from jitmod.rewrite.scripts import load
+
     known = available()
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    wanted = list(known) if "all" in wanted else wanted
-    unknown = [name for name in wanted if name not in known]
+    wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if "all" in wanted:
+        usable = [name for name, codemod in known.items() if not codemod.missing()]
+        wanted = [*usable, *(name for name in wanted if name.endswith(".py"))]
+    unknown = [name for name in wanted if name not in known and not name.endswith(".py")]
     if unknown or not wanted:
         listing = ", ".join(known)
         raise UnknownCodemod(f"no such codemod: {', '.join(unknown) or repr(names)} (known: {listing})")
-    return [known[name]() for name in dict.fromkeys(wanted)]
+    lacking = [f"{name} needs {known[name].missing()}" for name in wanted if name in known and known[name].missing()]
+    if lacking:
+        raise UnknownCodemod("; ".join(lacking))
+    found = [one for name in wanted for one in ([known[name]()] if name in known else load(Path(name)))]
+    return list({one.id: one for one in found}.values())
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def _far(distance: Mapping[str, Any]) -> Verdict | None:
 
 def _too_small(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | None:
     share = explored.get("wall_share")
-    if share is None or share >= job["gate"]["min_share"]:
+    if job.get("neutral") or share is None or share >= job["gate"]["min_share"]:
         return None
     least = job["gate"]["min_share"]
     why = f"slower: not worth it, the changed code takes {share:.2%} of the workload's time ({least:.0%} is asked for)"

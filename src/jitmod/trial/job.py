@@ -36,10 +36,11 @@ def make_job(
     reference: str = "baseline",
     needs_fresh_values: bool = False,
     partial: bool = False,
+    neutral: bool = False,
 ) -> dict[str, Any]:
     """The document. `candidates` come from `candidates_of` or `candidate_of`; the first is the default.
 
-    `partial`: of what is changed, some may be for other workloads to run.
+    `partial`: of what is changed, some may be for other workloads to run; `neutral`: no gain is asked for.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -57,6 +58,7 @@ def make_job(
         "reference": reference,
         "needs_fresh_values": needs_fresh_values,
         "partial": partial,
+        "neutral": neutral,
     }
 
 

@@ -24,6 +24,7 @@ class Times:
     def __init__(self, job: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) -> None:
         self._gate = job["gate"]
         self._threshold = math.log(self._gate["min_speedup"])
+        self._neutral = job.get("neutral", False)
         self._each = [stats.log_ratios(m["warm"]["seconds"]["baseline"], m["warm"]["seconds"]["candidate"])
                       for m in judges]  # fmt: skip
         self._pooled = np.concatenate(self._each)
@@ -69,12 +70,24 @@ class Times:
             cold = self.cold
             why = f"compiles in {cold['candidate']:.2f} s instead of {cold['baseline']:.2f} s, warm {said}"
             return Verdict(Status.ACCEPTED, why)
+        if self._neutral:
+            return self._as_fast(said)
         if stats.upper(self._medians, 0.95) < self._threshold and (not self._noise or middle < -self._noise):
             why = f"slower: {said}, and more than {self._gate['min_speedup']:.2f}x is asked for"
             return Verdict(Status.REJECTED, why, test="slower")
         why = f"{said} after {len(self._pooled)} pairs does not decide about {self._gate['min_speedup']:.2f}x"
         if self._noise:
             why += f"; the baseline against itself shows {math.exp(self._noise):.2f}x"
+        return Verdict(Status.INCONCLUSIVE, why)
+
+    def _as_fast(self, said: str) -> Verdict:
+        """Of a patch that need not be faster: what proves it is parity, and nothing may show that it is slower."""
+        least = self._gate["min_warm_for_cold"]
+        if float(np.median(self._pooled)) >= math.log(least):
+            return Verdict(Status.ACCEPTED, f"as fast as before: {said}")
+        if stats.upper(self._medians, 0.95) < math.log(least):
+            return Verdict(Status.REJECTED, f"slower: {said}", test="slower")
+        why = f"{said} after {len(self._pooled)} pairs does not decide about {least:.2f}x"
         return Verdict(Status.INCONCLUSIVE, why)
 
     def _warm_win(self, said: str) -> Verdict:

@@ -61,8 +61,9 @@ def try_patch(
     lines = "\n".join(document.line(number) for number in range(site.line, site.end_line + 1))
     job = make_job(
         candidates, baseline=read, base_commit=base_commit, workload=workload, settings=settings, seed=seed,
-        budget=budget, require_gpu=require_gpu, site=site, new_functions=patch.new_functions,
-        fingerprint=fingerprint(patch, lines), needs_fresh_values=patch.needs_fresh_values,
+        budget=budget, require_gpu=require_gpu, site=None if patch.neutral else site,
+        new_functions=patch.new_functions, fingerprint=fingerprint(patch, lines),
+        needs_fresh_values=patch.needs_fresh_values, neutral=patch.neutral,
     )  # fmt: skip
     evidence = gather(job, code_root=code_root, user_root=user_root, python=python)
     chosen = candidates[evidence["explore"].get("chosen", 0)]
