@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from jitmod.delivery.figures import describe, one_line
 from jitmod.model import Patch, SourceError, Status
+from jitmod.report.fixes import replacements
 from jitmod.report.json import SCHEMA_VERSION
 from jitmod.report.run import Run
 
@@ -37,6 +38,10 @@ def document(run: Run) -> dict[str, Any]:
             region = {"startLine": site.seen.file_line}
             message = f"cell {site.seen.cell}, line {site.seen.line}: {message}"
         result = _result(rule, level, message, site.path, region)
+        changed = replacements(entry.outcome.diff) if site.seen is None and entry.outcome.diff else None
+        if changed:
+            artifact = {"artifactLocation": {"uri": _uri(site.path)}, "replacements": changed}
+            result["fixes"] = [{"description": {"text": one_line(finding.message)}, "artifactChanges": [artifact]}]
         results.append(result | {"partialFingerprints": {f"jitmod/v{SCHEMA_VERSION}": entry.id}})
     rules = sorted({result["ruleId"] for result in results})
     driver = {
@@ -57,6 +62,9 @@ def _error(error: SourceError) -> dict[str, Any]:
 
 
 def _result(rule: str, level: str, message: str, path: str, region: dict[str, int]) -> dict[str, Any]:
-    uri = quote(path.encode("utf-8", "surrogateescape"))
-    place = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
+    place = {"physicalLocation": {"artifactLocation": {"uri": _uri(path)}, "region": region}}
     return {"ruleId": rule, "level": level, "message": {"text": one_line(message)}, "locations": [place]}
+
+
+def _uri(path: str) -> str:
+    return quote(path.encode("utf-8", "surrogateescape"))
