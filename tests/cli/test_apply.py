@@ -162,3 +162,30 @@ def test_json_goes_to_stdout_alone(run: Run, checkout: Path, git: Git) -> None:
     ).split()
     assert report["summary"]["dirty"] is True and report["summary"]["branch"] == "jitmod/all"
     assert "toy src/app.py:5: accepted 2.04x (1.9 to 2.2)" in result.stderr
+
+
+def test_what_was_rejected_is_not_tried_again_until_something_changes(
+    run: Run, checkout: Path, trial: TrialLog, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tried(*options: str) -> list[str]:
+        before = len(trial.calls)
+        result = run(checkout, "apply", "--codemod", "toy", *options, ".")
+        assert result.exit_code == 1, result.output
+        remembered = "no good really (as before; --fresh tries it again)" in result.stdout
+        calls = [call["symbol"] for call in trial.calls[before:]]
+        assert remembered is ("bad" not in "".join(calls))
+        return calls
+
+    first = tried()
+    assert len(first) == 4 and len([symbol for symbol in first if symbol.startswith("bad")]) == 1
+    (bad,) = [symbol for symbol in first if symbol.startswith("bad")]
+    assert tried() == [bad]  # what was accepted meanwhile has changed the code
+    assert tried() == []
+    assert tried("--fresh") == [bad]
+    assert tried() == []
+    assert tried("--min-speedup", "1.5") == [bad]
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert tried() == [bad]
+    for kept in (checkout / ".git" / "jitmod" / "rejected").iterdir():
+        kept.write_text("{")
+    assert tried() == [bad]

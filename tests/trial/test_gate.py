@@ -146,6 +146,15 @@ CASES: dict[str, tuple[dict[str, Any], Status, str | None, str]] = {
         Status.REJECTED, "retraces", "compilations"),
     "too few pairs": (evidence(judged(0.02, 0.01, pairs=3), FAST[1]), Status.INCONCLUSIVE, None, "budget"),
     "one process": (evidence(FAST[0]), Status.INCONCLUSIVE, None, "budget"),
+    "compiles faster, and is slower by little of a short call": (
+        evidence(judged(1e-4, 1.06e-4, cold=(2.6, 0.5)), judged(1e-4, 1.06e-4, cold=(2.6, 0.5), seed=1)),
+        Status.ACCEPTED, None, "calls would cost what is saved"),
+    "compiles faster, and is slower by as little of a long call": (
+        evidence(judged(0.1, 0.106, cold=(2.6, 0.5)), judged(0.1, 0.106, cold=(2.6, 0.5), seed=1)),
+        Status.REJECTED, "slower", "slower"),
+    "compiles faster, and is slower by a fifth": (
+        evidence(judged(1e-4, 1.2e-4, cold=(2.6, 0.5)), judged(1e-4, 1.2e-4, cold=(2.6, 0.5), seed=1)),
+        Status.REJECTED, "slower", "slower"),
     "new shapes that a library compiles for whoever comes first": (
         evidence(shapes(judged(0.02, 0.01), 7, 17), shapes(judged(0.02, 0.01, seed=1), 11, 13)),
         Status.ACCEPTED, None, "faster"),

@@ -26,6 +26,7 @@ from jitmod.cli.workloads import check_files, named
 
 if TYPE_CHECKING:
     from jitmod.delivery.attempt import Terms
+    from jitmod.delivery.memory import Memory
     from jitmod.delivery.preview import Preview
     from jitmod.model import Patch
     from jitmod.source.config import Workload
@@ -65,6 +66,9 @@ def apply(
     min_speedup: Annotated[
         float | None, typer.Option("--min-speedup", min=0.0, help="The warm speedup that earns a commit.")
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Try again what the same workload rejected before, of the same code.")
+    ] = False,
     with_test: Annotated[
         bool, typer.Option("--with-test", help="Add a test that fails when what a patch has won is lost.")
     ] = False,
@@ -105,7 +109,7 @@ def apply(
         elif not dry_run:
             _check_commits(session)
         terms = _terms(session, workload, min_speedup, budget, _of_project(session, command, python), require_gpu)
-        terms = replace(terms, with_test=with_test)
+        terms = replace(terms, with_test=with_test, memory=_memory(session, terms.python, fresh))
         if command is not None:
             session = _with_recording(session, command, talk)
             terms = replace(terms, choose=_recorded_first)
@@ -184,7 +188,7 @@ def _show_diff(preview: Preview, format: Format, talk: Talk, *, tried: bool) -> 
                 typer.echo(line, err=True)
     else:
         print_report(run, format)
-    return 2 if any(not e.is_foreign for e in preview.errors) else int(bool(preview.diff))
+    return 2 if run.is_incomplete else int(bool(preview.diff))
 
 
 def _terms(
@@ -207,6 +211,13 @@ def _terms(
     return Terms(
         try_patch, session.root, chosen, settings, python, budget, require_gpu, _recorded_last, whole=try_arms
     )
+
+
+def _memory(session: Session, python: Path, is_fresh: bool) -> Memory:
+    from jitmod.delivery.memory import Memory, environment
+    from jitmod.source.recording import state_folder
+
+    return Memory(state_folder(session.root) / "rejected", environment(python), is_fresh)
 
 
 def _of_project(session: Session, command: Command | None, python: Path | None) -> Path:

@@ -118,8 +118,7 @@ def try_patches(
             entries += [Entry(lost.id, _superseded(lost)) for lost in gone]
         while waiting.queue:
             rivals, waiting = waiting.pop()
-            document, recorded = project.documents[path], project.recorded
-            attempts = [attempt(one, document, recorded, place.root, place.tip, terms, place.file_evidence, tell)
+            attempts = [attempt(one, project, place.root, place.tip, terms, place.file_evidence, tell)
                         for one in rivals]  # fmt: skip
             best = _best(attempts)
             if best is not None and best.workload is not None and best.workload not in workloads:

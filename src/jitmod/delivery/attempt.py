@@ -9,12 +9,14 @@ from typing import Any, Protocol
 
 import pathspec
 
+from jitmod.delivery.memory import Memory, digest
 from jitmod.delivery.preview import document_diff, realised
 from jitmod.delivery.queue import FoundPatch
 from jitmod.model import Patch, Status, Variant, Verdict
 from jitmod.rewrite.edits import EditConflict
 from jitmod.source.config import GateSettings, Workload
 from jitmod.source.document import Document
+from jitmod.source.project import Project
 from jitmod.source.recording import Recorded
 
 
@@ -80,7 +82,7 @@ class TryFiles(Protocol):
 class Terms:
     """How patches are tried. `budget` is the seconds that one trial may take; `with_test`: add a regression test.
 
-    `whole` tries the finished branch as a whole, where it is given.
+    `whole` tries the finished branch as a whole, where it is given; `memory` knows what was rejected before.
     """
 
     trial: TryPatch
@@ -93,6 +95,7 @@ class Terms:
     choose: Choose = lambda patch, document, recorded, named: named
     with_test: bool = False
     whole: TryFiles | None = None
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True)
@@ -116,16 +119,22 @@ class Attempt:
 
 
 def attempt(
-    one: FoundPatch, document: Document, recorded: Recorded, root: Path, tip: str, terms: Terms,
+    one: FoundPatch, project: Project, root: Path, tip: str, terms: Terms,
     file_evidence: Callable[[TrialResult], str | None], tell: Callable[[str], None],
 ) -> Attempt:  # fmt: skip
-    """Try one patch of `document` against the tip that lies at `root`; nothing is kept yet."""
-    patch = one.finding
+    """Try one patch of `project` against the tip that lies at `root`; nothing is kept yet."""
+    patch, document = one.finding, project.documents[one.finding.site.path]
     named = covering(terms.workloads, patch.site.path)
-    workloads = terms.choose(patch, document, recorded, named)
+    workloads = terms.choose(patch, document, project.recorded, named)
     verdict, evidence, workload = _no_workload(terms.workloads, patch), {}, None
     edits = patch.variants[0].realise({})
-    if workloads:
+    key = None
+    if workloads and terms.memory is not None:
+        key = terms.memory.key(patch, digest(project), workloads, terms.settings, terms.python, terms.require_gpu)
+    known = terms.memory.recall(key) if terms.memory is not None and key is not None else None
+    if known is not None:
+        verdict = replace(known, why=f"{known.why} (as before; --fresh tries it again)")
+    elif workloads:
         tell(f"{patch.codemod} {_place(one)}: trying")
         workload, result = _run(patch, document, workloads, root, tip, terms)
         verdict = replace(result.verdict, evidence_digest=file_evidence(result))
@@ -135,6 +144,8 @@ def attempt(
         evidence = dict(result.evidence)
         if result.variant is not None:
             edits = result.variant.realise(result.knobs or {})
+        if terms.memory is not None and key is not None:
+            terms.memory.keep(key, verdict)
     try:
         after = realised(document, edits)
     except EditConflict as conflict:

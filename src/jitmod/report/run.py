@@ -63,9 +63,14 @@ class Run:
             "device": self.device,
         }
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether there are files that could not be read."""
+        return any(not e.is_foreign for e in self.errors) or any(r.reason == UNREAD for r in self.refusals())
+
     def exit_code(self) -> int:
         """0: every patch was accepted, or there was none; 1: one was not, or was not tried; 2: a file is unreadable."""
-        if any(not error.is_foreign for error in self.errors) or any(r.reason == UNREAD for r in self.refusals()):
+        if self.is_incomplete:
             return 2
         accepted = [o.verdict is not None and o.verdict.status is Status.ACCEPTED for _, o in self.patches()]
         return 0 if all(accepted) else 1

@@ -15,6 +15,8 @@ from jitmod.trial.child import stats
 _ARMS = ("baseline", "candidate")
 _PHASES = ("trace", "lower", "compile")
 _DEARER = 1.5  # times: calls with new values that cost so much more than the baseline's do show that results are kept
+_LITTLE = 0.9  # of the speed is left to a patch that compiles faster, if it takes so many times `max_breakeven` calls
+_MANY = 100  # until that costs more than was saved: seconds against microseconds
 _KEPT = 0.5  # of what is gained with known values
 
 
@@ -69,6 +71,8 @@ class Times:
         if self._is_cold_win():
             cold = self.cold
             why = f"compiles in {cold['candidate']:.2f} s instead of {cold['baseline']:.2f} s, warm {said}"
+            if self._low < math.log(self._gate["min_warm_for_cold"]):
+                why += f", so that {self._spent():,.0f} calls would cost what is saved"
             return Verdict(Status.ACCEPTED, why)
         if self._neutral:
             return self._as_fast(said)
@@ -102,12 +106,23 @@ class Times:
         known = "" if self._new is None else f", with values that it has not had before {self._new:.2f}x"
         return Verdict(Status.ACCEPTED, f"{said} faster{later}{known}")
 
+    @property
+    def _low(self) -> float:
+        return stats.lower(self._medians, 0.95)
+
+    def _spent(self) -> float:
+        """After how many calls, each as much slower as may be, what is saved in the first one is gone."""
+        lost = self._seconds["baseline"] * (math.exp(-self._low) - 1)
+        cold = self.cold
+        return math.inf if lost <= 0 else float((cold["baseline"] - cold["candidate"]) / lost)
+
     def _is_cold_win(self) -> bool:
-        return all(
+        lasts = self._low >= math.log(_LITTLE) and self._spent() >= _MANY * self._gate["max_breakeven"]
+        return (lasts or self._low >= math.log(self._gate["min_warm_for_cold"])) and all(
             c["baseline"] >= self._gate["min_cold_speedup"] * c["candidate"]
             and c["baseline"] - c["candidate"] >= self._gate["min_cold_seconds"]
             for c in self._cold
-        ) and stats.lower(self._medians, 0.95) >= math.log(self._gate["min_warm_for_cold"])
+        )
 
 
 def _compiling(measured: Mapping[str, Any], arm: str) -> float:
