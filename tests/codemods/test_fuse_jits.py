@@ -267,3 +267,69 @@ def test_what_is_imported_and_changed_is_not_frozen() -> None:
                       "def f(x: jax.Array):\n    return h(h(x) * T['a']) - 1\n\n\n"
                       "def g(x: jax.Array):\n    T['a'] = 2.0\n    return f(x)\n", conf=table)  # fmt: skip
     assert "_f_fused(x, T['a'])" in after  # read anew in every call
+
+
+TREES = """
+from typing import NamedTuple
+
+
+class Plain(NamedTuple):
+    x: jax.Array
+    pair: tuple[jax.Array, jax.Array]
+
+
+class Named(NamedTuple):
+    x: jax.Array
+    name: str
+    n: int
+
+
+class Scaled(eqx.Module):
+    w: jax.Array
+    scale: float
+
+
+@jax.jit
+def h(x):
+    return x * 2
+
+
+def plain(s: Plain) -> Plain:
+    a = h(s.x)
+    return Plain(h(a), s.pair)
+
+
+def named(s: Named) -> Named:
+    a = h(s.x)
+    return Named(h(a), s.name, s.n)
+
+
+def scaled(m: Scaled, x: jax.Array):
+    a = h(x) * m.scale
+    return h(a) + m.w
+
+
+def table(p: dict[str, jax.Array], x: jax.Array):
+    print("table")
+    a = h(x) * p["w"]
+    b = h(a)
+    return b, h(b)
+
+
+def workload(rep):
+    x = jnp.arange(3.0)
+    trees = plain(Plain(x, (x, x))), named(Named(x, "a", 3))
+    return trees, [scaled(Scaled(x, k * 0.5), x) for k in range(2 + rep)], table({"w": x}, x)
+"""
+
+
+def test_trees_hold_arrays_and_modules_the_same_numbers() -> None:
+    before = program(TREES)
+    found = {f.site.symbol: getattr(f, "reason", f.message) for f in findings(FuseJits(), before)}
+    assert found["plain"] == "`plain` calls 2 compiled functions in a row; one jit holds it all"
+    assert found["named"] == "2 compiled functions are called in a row; one compiled function holds it all"
+    assert found["scaled"] == "varying-static"
+    after = rewritten(FuseJits(), before)
+    assert_equivalent(before, after)
+    assert "    return b, h(b)\n\n\ndef table(" in after
+    assert '    print("table")\n    return _table_fused(x, p["w"])\n' in after

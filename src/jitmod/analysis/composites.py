@@ -34,8 +34,9 @@ from jitmod.analysis.values import (
     Transformed,
     is_device,
 )
+from jitmod.analysis.varying import Varying
 from jitmod.source.nodes import walk
-from jitmod.source.project import Function, SourceModule
+from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument
 
 _JITS = frozenset({"jax.jit", "equinox.filter_jit"})
@@ -203,8 +204,12 @@ class Composites:
             case Record() | Sequence() if _holds_only_arrays(kind):
                 return False
             case Instance(cls) if infer.classes.is_module(cls):
+                why = Varying(infer).of_fields(cls)
+                if why is not None:
+                    raise Unplannable("varying-static", function.node, f"{why}: it would compile again")
                 return True
-            case Instance(cls) if infer.classes.is_tree(cls):
+            case Instance(Class() as cls) if infer.classes.is_tree(cls):
+                self._check_tree(cls, function.node)
                 return False
             case Number():
                 kinds = [kind] if parameter.annotation is not None else [Number("int"), Number("float")]
@@ -220,6 +225,18 @@ class Composites:
             raise Unplannable("host-arithmetic", function.node, message)
         message = f"it cannot be told whether `{name}` holds arrays: annotate it"
         raise Unplannable("unresolved-callee", function.node, message)
+
+    def _check_tree(self, cls: Class, at: ast.AST) -> None:
+        """Raises `Unplannable` where a tree may hold more than arrays: a jit takes no text, and returns no number."""
+        classes = self.effects.inference.classes
+        for name in (n for c in classes.lineage(cls) for n in classes.declared(c)):
+            kind = classes.field(cls, name)
+            if isinstance(kind, Instance) and isinstance(kind.cls, Class) and classes.is_tree(kind.cls):
+                if kind.cls is not cls:
+                    self._check_tree(kind.cls, at)
+            elif not _holds_only_arrays(kind):
+                message = f"it cannot be told that `{name}` of `{cls.node.name}` holds nothing but arrays"
+                raise Unplannable("unresolved-callee", at, message)
 
     def _is_handed_over(self, read: ast.expr, module: SourceModule) -> bool:
         """Whether a compiled function traces the value already, or nothing but its shape is read."""
@@ -249,7 +266,8 @@ class Composites:
         if isinstance(kind, Instance):
             if infer.classes.is_module(kind.cls):
                 return True
-            if infer.classes.is_tree(kind.cls):
+            if isinstance(kind.cls, Class) and infer.classes.is_tree(kind.cls):
+                self._check_tree(kind.cls, returned)
                 return False
         if kind is None or not _holds_only_arrays(kind):
             text = ast.unparse(value)[:60] if value is not None else "None"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.reaching import reaching
-from jitmod.analysis.values import is_device
+from jitmod.analysis.values import Number, is_device, unpacked
 from jitmod.source.nodes import walk
-from jitmod.source.project import SourceModule
+from jitmod.source.project import Class, SourceModule
 from jitmod.source.scopes import Binding, Scope
 from jitmod.source.signatures import argument
 
@@ -46,6 +46,18 @@ class Varying:
                     return f"`{ast.unparse(expr)}` is read back from the device"
                 found = (self.why(a, module, depth) for a in args if not isinstance(a, ast.Starred))
                 return next((f for f in found if f is not None), None)
+        return None
+
+    def of_fields(self, cls: Class | str) -> str | None:
+        """Why Modules of a class are made with new Python numbers again and again: their static halves differ."""
+        classes = self.inference.classes
+        lineage = classes.lineage(cls) if isinstance(cls, Class) else []
+        for owner, name in [(c, n) for c in lineage for n in classes.declared(c)]:
+            for module, value, path in classes.field_values(owner, name):
+                number = isinstance(unpacked(self.inference.kind(value, module), path), Number)
+                why = self.why(value, module) if number else None
+                if why is not None:
+                    return f"`{name}` of `{owner.node.name}` is a Python number, and {why}"
         return None
 
     def _of_name(self, expr: ast.Name, name: str, module: SourceModule, depth: int) -> str | None:

@@ -15,6 +15,7 @@ from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.methods import MethodPlan, method_uses, plan_methods, traced_parameters
 from jitmod.analysis.shapes import growing
 from jitmod.analysis.stable import block_of
+from jitmod.analysis.values import Instance
 from jitmod.analysis.varying import Varying
 from jitmod.model import Edit
 from jitmod.rewrite.imports import Imports
@@ -127,6 +128,9 @@ class Extraction:
             if why is not None:
                 message = f"{why}, so a compiled function would compile at every call; pad to a few sizes, with a mask"
                 raise Unplannable("growing-shape", read, message)
+            new = varying.of_fields(capture.kind.cls) if isinstance(capture.kind, Instance) else None
+            if new is not None:
+                raise Unplannable("varying-static", read, f"{new}: it would compile every time")
             if capture.how is How.STATIC:
                 new = varying.why(read, self.module)
                 if new is not None:
@@ -207,6 +211,12 @@ class Extraction:
         stop = end if end is not None else len(document.source)
         text = reindent(text_with(document, start, stop, inside).rstrip("\n"), old, "")
         lines = text.split("\n")
+        whole = self._returned(flow)
+        if whole is not None:
+            value = self._expression(text_with(document, *document.span(whole), inside), whole)
+            user = [Edit(document.line_starts[first.lineno - 1], stop, "")]
+            user.append(replacing(document, whole, self._call(lifting, "return ")))
+            return _merged_return([*lines, *f"return {value}".split("\n")], [value]), user
         tails: list[tuple[ast.expr, str]] = []
         for tail in block.tails:
             name = self.namer.fresh(for_expression(tail))
@@ -218,15 +228,25 @@ class Extraction:
         if not outs:
             raise Unplannable("too-small", first, "nothing reads what it computes")
         lines.append(f"return {', '.join(outs)}")
-        if not flow.live and isinstance(self.module.parents[tails[0][0]], ast.Return):
-            gone = Edit(document.line_starts[first.lineno - 1], stop, "")
-            user = [gone, replacing(document, tails[0][0], self._call(lifting))]
-            return _merged_return(lines, outs), user
         bound = f"{', '.join(targets)} = "
         call = f"{bound}{self._call(lifting, bound)}"
         user = [Edit(start, stop, f"{call}\n" if end is not None else call)]
         user += [replacing(document, tail, name) for tail, name in tails]
         return _merged_return(lines, outs), user
+
+    def _returned(self, flow: Flow) -> ast.expr | None:
+        """What the statement behind the block returns, where that is all that the block is for."""
+        last = self.block.statements[-1]
+        behind = block_of(last, self.module)
+        after = behind[behind.index(last) + 1 :][:1]
+        value = after[0].value if after and isinstance(after[0], ast.Return) else None
+        parts = value.elts if isinstance(value, ast.Tuple) else [value]
+        own = {p.id for p in parts if isinstance(p, ast.Name) and p.id in flow.live}
+        alone = all(p in self.block.tails or (isinstance(p, ast.Name) and p.id in own) for p in parts)
+        kept = any(isinstance(p, ast.Try | ast.TryStar | ast.With) for p in self.module.ancestors(last))
+        if value is None or not alone or set(flow.live) != own or kept:
+            return None
+        return None if isinstance(value, ast.Tuple) and "\n" in self.document.text(value) else value
 
     def _check_lines(self) -> None:
         """Every statement of the block must have its lines for itself. Raises `Unplannable`."""
@@ -251,10 +271,21 @@ class Extraction:
             return text
         line = self.document.line(node.lineno)
         old = line[: len(line) - len(line.lstrip(" \t"))]
+        if _stands_alone(text):
+            return reindent(text, old, "")
         return f"(\n{self._step()}{reindent(text, old, self._step())}\n)"
 
     def _step(self) -> str:
         return "\t" if self.document.line(self.block.anchor.lineno).startswith("\t") else "    "
+
+
+def _stands_alone(text: str) -> bool:
+    """Whether an expression of several lines needs no more brackets than it has."""
+    try:
+        ast.parse(text.strip(), mode="eval")
+    except SyntaxError:
+        return False
+    return True
 
 
 def _covers(outer: Edit, inner: Edit) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -51,8 +52,9 @@ class Lifting:
         if capture.path.isidentifier() and capture.path not in self.bound and not capture.path.isupper():
             return capture.path
         wish = capture.path.rpartition(".")[2].strip("_") or "value"
-        if not capture.path.replace(".", "_").isidentifier():  # an item: `frames[t]`
-            wish = singular(ast.unparse(capture.reads[0]).partition("[")[0].rpartition(".")[2])
+        if not capture.path.replace(".", "_").isidentifier():  # an item: `frames[t]`, `params["w"]`
+            base = ast.unparse(capture.reads[0]).partition("[")[0].rpartition(".")[2]
+            wish = _key(capture.reads[0]) or singular(base)
         wish = wish.lower() if wish.isupper() else wish
         taken = self.mentioned | self.bound | set(self.names.values()) | {c.path for c in self.captures.values}
         name, number = wish, 1
@@ -68,7 +70,8 @@ class Lifting:
         """What a call passes for the captures."""
         texts = []
         for capture in self.captures.values:
-            text = capture.path
+            written = self.document.text(capture.at)  # with the user's quotes and spaces
+            text = written if ast.unparse(capture.at) == capture.path and "\n" not in written else capture.path
             if capture.how is How.NUMBER and self.filtered:
                 text = f"{self.imports.refer('jax.numpy.asarray')}({text})"
             texts.append(f"{self.names[capture.path]}={text}" if keyword_only else text)
@@ -146,6 +149,14 @@ class Lifting:
             lines += [text.strip() for text in self.comments_above(constant.statement)]
             lines.append(f"{self.constants[constant.name]} = {value}{self.comment_beside(constant.statement)}")
         return lines
+
+
+def _key(expr: ast.expr) -> str:
+    """The text by which an item is taken out of a dict, where it is a name."""
+    match expr:
+        case ast.Subscript(slice=ast.Constant(value=str() as key)) if key.isidentifier() and not keyword.iskeyword(key):
+            return key
+    return ""
 
 
 def margin(document: Document, node: ast.stmt) -> str:
