@@ -41,6 +41,7 @@ from jitmod.analysis.cost import Costs
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses
 from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.syntax import calls_outside_functions
 from jitmod.analysis.tracing import EagerCode
 from jitmod.model import Finding, Patch, Refusal, Site, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
@@ -250,6 +251,11 @@ def g(x: jax.Array):
         if any(eager.heavy_calls(part) for part in block.parts):
             return None
         site = document.site(block.anchor, block.function.name)
+        infer = effects.inference
+        for call in (c for part in block.parts for c in calls_outside_functions(part)):
+            if infer.target(infer.kind(call.func, module)) is block.function:
+                message = f"`{block.function.name}` calls itself: one compiled function would hold all of it"
+                return Refusal(self.id, site, "local-callable", f"{message} (line {call.lineno})")
         if is_timed(block.heavy, module, effects):
             return Refusal(self.id, site, "timing-loop", f"a clock is read around the calls (line {site.line})")
         if in_try(block.anchor, module):

@@ -383,3 +383,17 @@ def test_what_another_file_changes_is_not_computed_before() -> None:
     assert not prepares("S", "S = 1.0\n", setter, "from conf import S\n")
     assert not prepares("C.scale", holder, "def g():\n    C.scale = 2.0\n", "from conf import C\n")
     assert not prepares("FLAGS.scale", "", "", "from absl.flags import FLAGS\n")
+
+
+def test_parameters_have_the_order_of_the_reads_and_names_of_their_own() -> None:
+    arrays = "".join(f"{name} = jnp.ones((200, 200))\n" for name in ("B", "A", "IF", "MAX"))
+    body = "@jax.jit\ndef f(x):\n    y = x @ (B / 2) + (A @ x)\n    return y + MAX[0] + max(1, 2) + IF[0]\n\n\n"
+    before = program(f"{arrays}\n\n{body}def workload(rep):\n    return f(jnp.ones(200) * rep)\n")
+    after = rewritten(CODEMOD, before)
+    assert "def _f(x, a, max_array, if_array, prepared_b):\n    y = x @ prepared_b + (a @ x)\n" in after
+    assert "    return _f(x, A, MAX, IF, _PREPARED_B)\n" in after
+    assert_equivalent(before, after)
+    long = body.replace("f(x)", "f(first_of_all_arguments, x)").replace("x)", "second_of_all_arguments)")
+    long = long.replace("x ", "second_of_all_arguments ")
+    after = rewritten(CODEMOD, program(arrays + long.replace("f(", "function_with_a_long_name(")))
+    assert "        first_of_all_arguments, second_of_all_arguments, A, MAX, IF, _PREPARED_B\n    )\n" in after

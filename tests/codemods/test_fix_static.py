@@ -172,6 +172,7 @@ REFUSED = {
         "stateful-module",
     ),
     "compared": (USED + "def same(a: Waves, b: Waves):\n    return a == b\n", "stateful-module"),
+    "read by its name": (USED + "def show(m):\n    return list(getattr(m, 'freqs'))\n", "scalar-needed-as-python"),
     "sometimes a number": (USED + "other = Waves(jnp.asarray(1.0), 3.0, 'b')\n", "varying-static"),
     "sometimes unknown": (USED + "def make(f):\n    return Waves(jnp.asarray(1.0), f, 'b')\n", "varying-static"),
     "its class is handed on": (USED + "last = list(map(Waves, [], [], []))\n", "varying-static"),

@@ -333,3 +333,27 @@ def test_trees_hold_arrays_and_modules_the_same_numbers() -> None:
     assert_equivalent(before, after)
     assert "    return b, h(b)\n\n\ndef table(" in after
     assert '    print("table")\n    return _table_fused(x, p["w"])\n' in after
+
+
+def test_what_cannot_be_seen_or_calls_itself_is_left() -> None:
+    text = program(
+        """\
+        @jax.jit
+        def h(x):
+            return x * 2
+
+        def tree(x: jax.Array, n: int):
+            if n == 0:
+                return x
+            return h(tree(h(x), n - 1))
+
+        net = eqx.filter_jit(eqx.nn.Linear(2, 2, key=jax.random.key(0)))
+        clip = jax.jit(jnp.clip, static_argnums=1)
+        nets = jax.vmap(net)
+        clips = jax.vmap(clip, in_axes=(0, None))
+        hs = jax.vmap(h)
+        print(tree(jnp.ones(2), 3))
+        """
+    )
+    found = [(f.site.symbol, getattr(f, "reason", "patch")) for f in findings(FuseJits(), text)]
+    assert found == [("tree", "local-callable"), ("<module>", "patch")]

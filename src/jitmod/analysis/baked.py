@@ -64,8 +64,9 @@ class Baking:
         """The captured arrays, unless all of them are known to be small."""
         infer, module, node = self.effects.inference, self.module, self.compiled.node
         reads: dict[tuple[str, Scope], list[ast.Name]] = {}
-        for name in (n for part in node.body for n in walk(part)):
-            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load):
+        mentioned = [n for part in node.body for n in walk(part) if isinstance(n, ast.Name)]
+        for name in sorted(mentioned, key=lambda n: (n.lineno, n.col_offset)):
+            if isinstance(name.ctx, ast.Load):
                 scope = module.scope_of(name).find(name.id)
                 inside = scope is None or scope.node is node or node in module.ancestors(scope.node)
                 if scope is None or inside or infer.comprehension_binding(name.id, name, module) is not None:

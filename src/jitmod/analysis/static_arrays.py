@@ -23,6 +23,7 @@ _WITHOUT_LEAVES = (
     "equinox.nn.", "equinox.is_", "equinox.error_if", "equinox.debug.", "equinox.Abstract",
 )  # fmt: skip
 _PACKAGES = frozenset({"numpy", "jaxtyping", "beartype", "tqdm", "matplotlib", "pytest", "einops", "rich", "PIL"})
+_BY_TEXT = ("getattr", "attrgetter")
 _COPYING = frozenset({"dataclasses", "copy", "pickle", "shelve", "marshal", "multiprocessing", "concurrent"})
 _MAPPING = ("jax.lax.scan", "jax.lax.map", "jax.lax.associative_scan", "jax.lax.cond", "jax.lax.while_loop",
             "jax.lax.fori_loop", "jax.lax.switch")  # fmt: skip
@@ -82,6 +83,11 @@ def check_field(field: StaticField, effects: Effects, contexts: Contexts) -> Non
     if any(infer.classes.escapes(cls) for cls in classes):
         raise Unplannable("varying-static", at, f"`{field.cls.node.name}` is handed on: not every `{name}` is seen")
     _check_leaves(field, effects)
+    for reader in _BY_TEXT:
+        for module, call in infer.project.calls.get(reader, ()):
+            if any(isinstance(a, ast.Constant) and a.value == name for a in call.args):
+                what = f"`{ast.unparse(call)[:60]}` ({module.document.path}:{call.lineno}) may need its values"
+                raise Unplannable("scalar-needed-as-python", at, f"{what}, and reads it by its name")
     for module, node in infer.project.uses.get(name, ()):
         if not isinstance(node, ast.Attribute):
             continue

@@ -96,5 +96,10 @@ def for_expression(expr: ast.expr, models: frozenset[str] = frozenset()) -> str:
     return f"{name}_value" if name in _RESERVED or is_function or not name else name
 
 
+def is_reserved(name: str) -> bool:
+    """Whether a name is a keyword, or one of Python's own."""
+    return name in _RESERVED
+
+
 def snake(text: str) -> str:
     return re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)).lower().strip("_")

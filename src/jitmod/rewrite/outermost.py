@@ -29,8 +29,9 @@ def mapped_jits(module: SourceModule, effects: Effects) -> Iterator[ast.Call]:
         if made.transform not in ("jax.jit", "equinox.filter_jit"):
             continue
         target = infer.target(made)
-        options = list(Arguments(effects).jit_options(target)) if isinstance(target, Function) else []
-        if not any(option.keywords for option in options):
+        if not isinstance(target, Function):
+            continue  # what it was compiled with cannot be seen, and a Module would become a constant
+        if not any(option.keywords for option in Arguments(effects).jit_options(target)):
             yield call
 
 

@@ -32,6 +32,18 @@ def replacing(document: Document, node: ast.expr, text: str) -> Edit:
     return Edit(*document.span(node), text)
 
 
+def naming(document: Document, node: ast.expr, name: str) -> Edit:
+    """The edit that writes a name for an expression, and drops brackets that stand around it alone."""
+    edit, source = replacing(document, node, name), document.source
+    start, end = edit.start, edit.end
+    while source[start - 1 : start] == b"(" and source[end : end + 1] == b")":
+        before = source[: start - 1].rstrip(b" ")[-1:]
+        if before.isalnum() or before in (b"_", b")", b"]", b"'", b'"', b"}") or not before.isascii():
+            break  # the brackets of a call, or of something that a keyword begins
+        start, end = start - 1, end + 1
+    return Edit(start, end, name)
+
+
 def adding_arguments(document: Document, call: ast.Call, texts: Sequence[str]) -> Edit | None:
     """The edit that appends arguments to a call. Raises `Unplannable`."""
     if not texts:

@@ -14,11 +14,13 @@ from jitmod.analysis.prepared import Time
 from jitmod.analysis.syntax import first_line, names_of_target
 from jitmod.model import Edit
 from jitmod.rewrite.lifted import margin, removed
-from jitmod.rewrite.names import Namer
-from jitmod.rewrite.spliced import adding_parameters, replacing, text_with
+from jitmod.rewrite.names import Namer, is_reserved
+from jitmod.rewrite.spliced import adding_parameters, naming, replacing, text_with
 from jitmod.rewrite.text import reindent
 from jitmod.source.document import Document
 from jitmod.source.nodes import walk
+
+_WIDTH = 110
 
 
 @dataclass(eq=False)
@@ -121,7 +123,7 @@ class Unbaking:
         wish = f"prepared_{array.strip('_').lower()}"
         local = self.namer.fresh(wish)
         outer = local if self._is_nested else self.namer.fresh(f"_{wish.upper()}")
-        inside += [replacing(document, expr, local) for expr in expressions]
+        inside += [naming(document, expr, local) for expr in expressions]
         self._passed[local] = outer
         value = text_with(document, *document.span(first), self._outside(first))
         if "\n" in value:
@@ -154,6 +156,7 @@ class Unbaking:
         taken = {n.id for n in walk(self._node) if isinstance(n, ast.Name) and n.id != own} | set(passed)
         taken |= {n.arg for n in walk(self._node) if isinstance(n, ast.arg)}
         taken |= {n.name for n in walk(self._node) if isinstance(n, ast.FunctionDef)}
+        wish = f"{wish}_array" if is_reserved(wish) else wish
         name, number = wish, 1
         while name in taken or not name.isidentifier():
             number += 1
@@ -215,6 +218,9 @@ class Unbaking:
         named = [f"{p.arg}={p.arg}" for p in a.kwonlyargs]
         passed = [f"{n}={v}" if named else v for n, v in self._passed.items()]
         call = f"return {self.name}({', '.join([*given, *named, *passed])})"
+        if len(f"{indent}{self._step()}{call}") > _WIDTH:
+            inner = f"{indent}{2 * self._step()}{', '.join([*given, *named, *passed])}"
+            call = f"return {self.name}(\n{inner}\n{indent}{self._step()})"
         header = f"def {node.name}{header}{returns}:"
         lines = [f"{indent}{line}" if line else "" for line in header.split("\n")]
         text = "\n".join([*lines, *self._docstring(indent), f"{indent}{self._step()}{call}"])
