@@ -144,3 +144,12 @@ def test_what_bowler_cannot_read_is_exit_code_2(run: Run, tmp_path: Path) -> Non
     (tmp_path / "app.py").write_text("def a(x, /):\n    return x\n")
     result = run(tmp_path, "check", "--codemod", "script.py", "app.py")
     assert result.exit_code == 2 and "app.py:1:1 script bowler-cannot-parse" in result.stdout
+
+
+def test_init_names_what_runs_the_patches(run: Run, checkout: Path) -> None:
+    (checkout / "bench.py").write_text("from app import first\n\n\ndef run():\n    return first(1)\n")
+    before = "[project]\nname = 'app'\n"
+    (checkout / "pyproject.toml").write_text(before)
+    shown = run(checkout, "init", "--dry-run")
+    assert shown.exit_code == 0 and 'run = "bench.py:run"\ncovers = ["src/app.py"]\n' in shown.stdout, shown.output
+    assert (checkout / "pyproject.toml").read_text() == before

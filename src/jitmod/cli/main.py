@@ -15,6 +15,7 @@ from jitmod.cli.check import check
 from jitmod.cli.codemods import new_codemod, test
 from jitmod.cli.command import WithCommand
 from jitmod.cli.explain import explain
+from jitmod.cli.init import init
 from jitmod.cli.record import record
 from jitmod.cli.session import CANNOT_WORK, jitmod_version
 from jitmod.cli.trial import trial
@@ -31,6 +32,7 @@ app.command()(check)
 app.command()(explain)
 app.command(cls=WithCommand)(record)
 app.command()(trial)
+app.command()(init)
 app.command(name="new-codemod")(new_codemod)
 app.command()(test)
 

@@ -40,7 +40,7 @@ class WritePlace:
             kept.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file, kept)
             self.written.append(path)
-        _replace(file, content)
+        replace_file(file, content)
         copy.write_bytes(content)
         for other, text in added.items():
             for root in (self._user_root, self.root):
@@ -64,13 +64,14 @@ def check_clean(dirty: Sequence[str], wanted: Sequence[str]) -> None:
         )
 
 
-def _replace(file: Path, content: bytes) -> None:
+def replace_file(file: Path, content: bytes) -> None:
     """All or nothing, with the file's mode."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(handle, "wb") as unfinished:
             unfinished.write(content)
-        shutil.copymode(file, name)
+        if file.exists():
+            shutil.copymode(file, name)
         os.replace(name, file)
     except BaseException:
         os.unlink(name)

@@ -1,0 +1,46 @@
+"""`jitmod init`: the tables of pyproject.toml for a project that has none yet."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jitmod.cli.options import Paths
+from jitmod.cli.session import UsageError, failing_clearly, open_session
+
+
+def init(
+    paths: Paths = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be added; write nothing.")] = False,
+) -> None:
+    """Find the benchmarks and tests that run what could be rewritten, and name them in pyproject.toml."""
+    with failing_clearly():
+        from jitmod.delivery.job import findings
+        from jitmod.delivery.starting import add_to, as_toml, workloads_for
+        from jitmod.model import Patch
+        from jitmod.source.files import discover
+        from jitmod.source.project import Project
+
+        session = open_session(paths, None, None)
+        file = session.root / "pyproject.toml"
+        if session.config.workloads:
+            raise UsageError(f"{file} has workloads already: {', '.join(w.name for w in session.config.workloads)}")
+        found = findings(session.request, session.root)
+        patched = {e.outcome.finding.site.path for e in found.entries if isinstance(e.outcome.finding, Patch)}
+        project = Project.build(session.root, discover(session.root, [session.root], session.request.exclude))
+        workloads = workloads_for(project, patched)
+        covered = {path for workload in workloads for path in workload.covers}
+        for path in sorted(patched - covered):
+            typer.echo(f"jitmod: no benchmark and no test imports {path}: write a function that runs it", err=True)
+        if not workloads:
+            what = "nothing there could be rewritten" if not patched else "nothing was found that runs it"
+            typer.echo(f"jitmod: {what}; pyproject.toml stays as it is", err=True)
+            raise typer.Exit(0 if not patched else 1)
+        text = as_toml(workloads)
+        if dry_run:
+            typer.echo(text, nl=False)
+        else:
+            add_to(file, text)
+            names = ", ".join(workload.name for workload in workloads)
+            typer.echo(f"pyproject.toml names {len(workloads)} workloads ({names}); commit it, then: jitmod apply .")
