@@ -648,7 +648,7 @@ def test_a_refusal_names_what_it_is_about(body: str) -> None:
 ELSEWHERE = {
     "carry-type", "growing-carry", "results-escape", "effect-order", "negative-index", "mixed-context", "split-memory",
     "too-few-steps", "too-small", "cached-factory", "growing-shape", "frozen-by-jit", "state-not-returned", "same-key",
-    "accumulation-order", "donated-later-read", "bowler-cannot-parse",
+    "accumulation-order", "donated-later-read", "bowler-cannot-parse", "unblocked-timing", "cold-timing",
 }  # fmt: skip
 
 
