@@ -74,6 +74,29 @@ def workload(rep):
         losses.append(loss)
     return kept, params, opt_state, losses
 """,
+    "weights and their optimiser": """\
+OPTIM = optax.chain(optax.clip(1.0), optax.adamw(1e-2))
+
+
+@jax.jit
+def step(params, opt_state, x):
+    grads = jax.grad(lambda p: jnp.mean((x @ p["w"] + p["b"]) ** 2))(params)
+    updates, opt_state = OPTIM.update(grads, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
+
+
+def init(key):
+    return {"w": jax.random.normal(key, (120, 120)), "b": jnp.zeros(120)}
+
+
+def workload(rep):
+    params = init(jax.random.key(rep))
+    opt_state = OPTIM.init(params)
+    for i in range(4):
+        params, opt_state = step(params, opt_state, jnp.ones((4, 120)) * i)
+        print(f"{float(params['b'].sum()):.3f}")
+    return params, opt_state
+""",
     "options that are there": """\
 @functools.partial(jax.jit, static_argnums=(1,))
 def step(state, n):
@@ -214,6 +237,9 @@ def test_only_what_dies_is_donated() -> None:
     assert [e.text for e in found.variants[0].edits] == [
         'functools.partial(jax.jit, donate_argnames=("opt_state",))'
     ]
+    (found,) = findings(CODEMOD, program(REWRITTEN["weights and their optimiser"]))
+    assert isinstance(found, Patch)
+    assert 'donate_argnames=("params", "opt_state")' in found.variants[0].edits[0].text
     texts = {name: rewritten(CODEMOD, program(REWRITTEN[name])) for name in REWRITTEN if "filter_jit" in name}
     assert '@eqx.filter_jit(donate="all")' in texts["filter_jit, all arguments"]
     assert '@eqx.filter_jit(donate="all-except-first")' in texts["filter_jit, all but the first"]
@@ -272,6 +298,7 @@ REFUSED = {
         + _run("old = state - 1", start="State(jnp.zeros((200, 200)), jnp.ones(3))"),
         READ,
     ),
+    "an optimiser that keeps it": (_run("opt = optax.lookahead(optax.sgd(0.1), 5, 0.5).init(state)"), READ),
     "an unknown function": (_run("keep(state)"), READ),
     "a walrus": (_run("print(old := state)"), READ),
     "a generator": (_run("yield state"), READ),

@@ -9,7 +9,7 @@ from jitmod.analysis.boundaries import LOOPS, function_around, loop_around, stat
 from jitmod.analysis.compiled import reads_of
 from jitmod.analysis.dtypes import is_integer
 from jitmod.analysis.effects import Effects
-from jitmod.analysis.fresh import COMPUTING, COPYING, is_compiled_call, is_fresh
+from jitmod.analysis.fresh import COMPUTING, COPYING, is_compiled_call, is_fresh, is_plain_start
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.sizes import LARGE, Sizes
@@ -224,6 +224,8 @@ class Dying:
         name = infer.dotted(call.func, module) or ""
         package, _, last = name.rpartition(".")
         if name in _READING:
+            return True
+        if is_plain_start(call, module, infer):
             return True
         if name == "jax.block_until_ready":
             return isinstance(module.parents[call], ast.Expr)

@@ -79,6 +79,11 @@ def _is_fresh_call(call: ast.Call, module: SourceModule, infer: Inference, depth
             return all(is_fresh(v, module, infer, depth - 1) for v in values)
         case Routine(Function() as function, None) if not function.decorators:
             return _returns_fresh(function, infer, depth)
+    return is_plain_start(call, module, infer, depth)
+
+
+def is_plain_start(call: ast.Call, module: SourceModule, infer: Inference, depth: int = _DEPTH) -> bool:
+    """`optim.init(params)` of an optimiser whose state is made of zeros and counts, by the shapes of `params` alone."""
     match call.func:
         case ast.Attribute(value=optimiser, attr="init"):
             is_one = infer.kind(optimiser, module) == Instance(library.OPTIMISER)
