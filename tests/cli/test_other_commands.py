@@ -153,3 +153,16 @@ def test_init_names_what_runs_the_patches(run: Run, checkout: Path) -> None:
     shown = run(checkout, "init", "--dry-run")
     assert shown.exit_code == 0 and 'run = "bench.py:run"\ncovers = ["src/app.py"]\n' in shown.stdout, shown.output
     assert (checkout / "pyproject.toml").read_text() == before
+
+
+def test_a_guard_runs_every_workload(run: Run, checkout: Path) -> None:
+    for side, text in (("a", "x = 1\n"), ("b", "x = 2\n")):
+        (checkout / side).mkdir()
+        (checkout / side / "m.py").write_text(text)
+        (checkout / side / "w.py").write_text("def one():\n    pass\n\n\ndef two():\n    pass\n")
+    both = ["--workload", "w.py:one", "--workload", "w.py:two", "--guard"]
+    result = run(checkout, "trial", "a", "b", *both)
+    assert (result.exit_code, result.stdout) == (0, "w.py:one: accepted 3x (2 to 4)\nw.py:two: accepted 3x (2 to 4)\n")
+    assert run(checkout, "trial", "a", "a", *both).stdout == ""
+    refused = run(checkout, "trial", "a", "b", *both, "--format", "json")
+    assert refused.exit_code == 2 and "--guard" in refused.stderr

@@ -331,3 +331,28 @@ def test_what_need_not_be_faster_must_not_be_slower(
     job = {**JOB, "neutral": True}
     verdict = gate.judge(job, {**evidence(one, two, wall_share=0.001), "job": digest(job)})
     assert verdict.status is status and said in verdict.why
+
+
+GUARDED = {
+    "other values": ({"parity": {"failure": {"test": "values", "path": "output"}}}, *FAST, Status.ACCEPTED, None),
+    "an exception": (
+        {"parity": {"failure": {"test": "exception", "type": "E", "text": "t", "at": "a.py:1"}}},
+        *FAST, Status.REJECTED, "exception"),
+    "slower": ({}, judged(0.01, 0.012), judged(0.01, 0.012, seed=1), Status.REJECTED, "slower"),
+    "more compilations": (
+        {}, judged(0.01, 0.01, compiled=(0, 5)), judged(0.01, 0.01, seed=1), Status.REJECTED, "retraces"),
+    "equal": ({}, judged(0.01, 0.01), judged(0.01, 0.01, seed=1), Status.ACCEPTED, None),
+    "not reached": ({"chosen": None}, *FAST, Status.UNPROVEN, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("facts", "one", "two", "status", "test"), GUARDED.values(), ids=GUARDED)
+def test_a_guard_lets_results_differ(
+    facts: dict[str, Any], one: dict[str, Any], two: dict[str, Any], status: Status, test: str | None
+) -> None:
+    job = {**JOB, "neutral": True, "guard": True}
+    given = {**evidence(one, two, **facts), "job": digest(job)}
+    if facts.get("chosen", 0) is None:
+        del given["explore"]["chosen"], given["explore"]["parity"]
+    verdict = gate.judge(job, given)
+    assert (verdict.status, verdict.test) == (status, test), verdict.why

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -71,21 +72,27 @@ def trial(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the evidence document here as well.")
     ] = None,
+    guard: Annotated[
+        bool,
+        typer.Option("--guard", help="Results may differ: fail where a workload gets slower or compiles more often."),
+    ] = False,
     config: ConfigFile = None,
     format: Annotated[Printed, typer.Option("--format", help="How to print the result.")] = Printed.TEXT,
     quiet: Quiet = False,
 ) -> None:
     """Run a workload against two versions of a project and judge whether the second is right, and faster.
 
-    Exit code 0: accepted; 1: rejected, unproven, inconclusive or crashed; 2: the trial could not be made.
+    Exit code 0: accepted; 1: rejected, unproven, inconclusive or crashed; 2: the trial could not be made. With --guard
+    every workload runs, and 1 means that one of them was rejected or crashed.
     """
     with failing_clearly():
         from jitmod.delivery.sides import open_sides, project_of
         from jitmod.model import Status
         from jitmod.report import evidence
         from jitmod.source import config as configuration
-        from jitmod.trial.trial import try_workloads
 
+        if guard and (format is Printed.JSON or output is not None):
+            raise UsageError("--guard judges every workload and prints text: leave --format json and --output out")
         here = Path.cwd()
         root = project_of(base, here)
         configured = configuration.load(root, config)
@@ -95,21 +102,18 @@ def trial(
             raise UsageError("what is to be run? pass --workload FILE.py:function, or add [[tool.jitmod.workloads]]")
         own = interpreter(python)
         with open_sides(base, candidate, here) as sides:
-            if not sides.candidate:
+            if not sides.candidate and not guard:
                 raise UsageError(f"{base} and {candidate} hold the same Python files: there is nothing to try")
-            result = try_workloads(
-                workloads,
-                sides.candidate,
-                code_root=sides.code_root,
-                user_root=sides.user_root,
-                settings=settings,
-                python=own,
-                base_commit=sides.base_commit,
-                budget=budget,
-                seed=seed,
-                require_gpu=require_gpu,
-                reference=reference.value,
-            )
+            options: dict[str, Any] = {
+                "code_root": sides.code_root, "user_root": sides.user_root, "settings": settings, "python": own,
+                "base_commit": sides.base_commit, "budget": budget, "seed": seed, "require_gpu": require_gpu,
+                "reference": reference.value,
+            }  # fmt: skip
+            if guard:
+                raise typer.Exit(_guard(workloads, sides.candidate, options))
+            from jitmod.trial.trial import try_workloads
+
+            result = try_workloads(workloads, sides.candidate, **options)
         text = evidence.render(result.verdict, result.evidence, jitmod_version())
         if format is Printed.JSON:
             typer.echo(text, nl=False)
@@ -122,6 +126,22 @@ def trial(
         if output is not None:  # last, so that what was found is seen in any case
             _write(output, text)
         raise typer.Exit(int(result.verdict.status is not Status.ACCEPTED))
+
+
+def _guard(workloads: Sequence[Workload], candidate: Mapping[str, str | None], options: Mapping[str, Any]) -> int:
+    """Judge every workload, and say what became of it; 1 where one got worse."""
+    from jitmod.delivery.figures import describe, one_line
+    from jitmod.model import Status
+    from jitmod.trial.trial import try_arms
+
+    worse = False
+    for workload in workloads if candidate else ():
+        result = try_arms(candidate, workload=workload, guard=True, **options)
+        verdict, differs = result.verdict, result.evidence.get("explore", {}).get("parity", {}).get("failure")
+        other = "; its results differ" if differs and verdict.test != "exception" else ""
+        typer.echo(f"{one_line(workload.name)}: {describe(verdict)}{other}")
+        worse = worse or verdict.status in (Status.REJECTED, Status.CRASHED)
+    return int(worse)
 
 
 def _write(output: Path, text: str) -> None:

@@ -48,6 +48,8 @@ def screen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | Non
         return Verdict(Status(explored["problem"]["status"]), explored["problem"]["why"])
     if "failure" in explored:
         return _failure(explored["failure"], Status.UNPROVEN)
+    if job.get("guard"):
+        return _guarded(explored)
     execution = explored["baseline_execution"]
     if not execution["entered"] and (execution["placed"] or job["site"]):
         what = "the site" if job["site"] else "the changed lines"
@@ -67,6 +69,16 @@ def screen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | Non
         or _kept(explored)
         or _frozen(explored)
     )
+
+
+def _guarded(explored: Mapping[str, Any]) -> Verdict | None:
+    """Of a change that is meant to give other results: that it fails where the baseline does not."""
+    failure = explored["parity"]["failure"] if "parity" in explored else None
+    if failure is not None and failure["test"] == "exception":
+        return Verdict(Status.REJECTED, _parity_text(failure), test="exception")
+    if "chosen" not in explored or "parity" not in explored:
+        return Verdict(Status.UNPROVEN, "the workload never reaches the changed lines")
+    return None
 
 
 def _kept(explored: Mapping[str, Any]) -> Verdict | None:
@@ -199,7 +211,7 @@ def _judge_measurements(
         why = f"the budget is too short: {pairs} warm pairs, and {_JUDGES} processes of {stats.FIRST_LOOK} are needed"
         return Verdict(Status.INCONCLUSIVE, why)
     times = Times(job, judges)
-    verdict = _late(explored, judges) or _retraces(judges) or times.verdict()
+    verdict = (None if job.get("guard") else _late(explored, judges)) or _retraces(judges) or times.verdict()
     return replace(
         verdict, speedup=times.speedup, speedup_ci=times.interval, cold=times.cold, compiles=_compiles(explored, judges)
     )

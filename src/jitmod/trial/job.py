@@ -37,10 +37,12 @@ def make_job(
     needs_fresh_values: bool = False,
     partial: bool = False,
     neutral: bool = False,
+    guard: bool = False,
 ) -> dict[str, Any]:
     """The document. `candidates` come from `candidates_of` or `candidate_of`; the first is the default.
 
-    `partial`: of what is changed, some may be for other workloads to run; `neutral`: no gain is asked for.
+    `partial`: of what is changed, some may be for other workloads to run; `neutral`: no gain is asked for; `guard`:
+    results may differ, and only what gets slower, compiles more often, or fails is rejected.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -58,7 +60,8 @@ def make_job(
         "reference": reference,
         "needs_fresh_values": needs_fresh_values,
         "partial": partial,
-        "neutral": neutral,
+        "neutral": neutral or guard,
+        "guard": guard,
     }
 
 

@@ -88,17 +88,18 @@ def try_arms(
     new_functions: Sequence[str] = (),
     reference: str = "baseline",
     partial: bool = False,
+    guard: bool = False,
 ) -> Trial:
     """Try files given as text: `candidate` over `baseline` over the tree at `code_root`. Else as `try_patch`.
 
     `reference` "float64" judges the values of both arms by their distance from the baseline in double precision;
-    `partial`: the workload need not run all that is changed.
+    `partial`: the workload need not run all that is changed; `guard`: results may differ, but nothing may get worse.
     """
     read = notebooks.overlay(code_root, user_root, [*candidate, workload.run])
     job = make_job(
         [candidate_of(candidate)], baseline={**read, **(baseline or {})}, base_commit=base_commit, workload=workload,
         settings=settings, seed=seed, budget=budget, require_gpu=require_gpu, site=site, new_functions=new_functions,
-        fingerprint="", reference=reference, partial=partial,
+        fingerprint="", reference=reference, partial=partial, guard=guard,
     )  # fmt: skip
     evidence = gather(job, code_root=code_root, user_root=user_root, python=python)
     return Trial(_judged(job, evidence, code_root), job, evidence, None, {})
