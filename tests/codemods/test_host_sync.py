@@ -23,14 +23,14 @@ REWRITTEN = {
         def train(w: jax.Array, batches: list[jax.Array], epochs: int):
             history, best = [], []
             for epoch in range(epochs):
-                total = 0.0
+                total, count = 0.0, 0
                 # one round for each batch
                 for x in batches:
                     w, aux = step(w, x)
                     total += aux["loss"].item()  # summed up
                     if epoch % 2:
                         print(epoch)
-                print(f"{total:.4f}")
+                print(f"{total:.4f}", count)
                 history.append(total)
             return w, history
 

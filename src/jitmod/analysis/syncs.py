@@ -131,8 +131,10 @@ def _sync(statement: ast.stmt, module: SourceModule, infer: Inference) -> Sync:
 def _init(statement: ast.stmt, name: str, scope: Scope) -> ast.stmt:
     """The one statement that binds the name, to an empty list or to a number."""
     others = [b for b in scope.bindings[name] if b.node is not statement]
-    begun = [b for b in others if isinstance(b.node, ast.Assign | ast.AnnAssign) and not b.path]
+    begun = [b for b in others if isinstance(b.node, ast.Assign | ast.AnnAssign)]
     value = begun[0].value if len(begun) == len(others) == 1 else None
+    for index in begun[0].path if begun else ():
+        value = value.elts[index] if isinstance(value, ast.Tuple | ast.List) and index < len(value.elts) else None
     match value:
         case ast.List(elts=[]) | ast.Call(func=ast.Name(id="list"), args=[], keywords=[]):
             plain = isinstance(statement, ast.Expr)
