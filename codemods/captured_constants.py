@@ -34,11 +34,11 @@ from typing import ClassVar
 from jitmod.analysis.baked import Baking
 from jitmod.analysis.compiled import compiled_functions
 from jitmod.analysis.jits import analyses
-from jitmod.analysis.loops import Unplannable
-from jitmod.model import Finding, Patch, Refusal, Variant
+from jitmod.model import Finding, Patch, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
-from jitmod.rewrite.edits import EditConflict, compose
+from jitmod.rewrite.edits import compose
 from jitmod.rewrite.names import Namer
+from jitmod.rewrite.refused import REFUSING, refused
 from jitmod.rewrite.unbaked import Unbaking
 from jitmod.source.document import Document
 from jitmod.source.project import Project
@@ -145,13 +145,8 @@ TABLE = 2 * TABLE
                 unbaking = Unbaking(baking.judged(arrays), namer)
                 edits = unbaking.edits()
                 compose(document, edits)
-            except EditConflict as conflict:
-                message = f"the text cannot be edited safely: {conflict}"
-                found.append(Refusal(self.id, site, "unparsable", message))
-                continue
-            except Unplannable as why:
-                line = getattr(why.node, "lineno", site.line)
-                found.append(Refusal(self.id, site, why.reason, f"{why.message} (line {line})"))
+            except REFUSING as why:
+                found.append(refused(self.id, site, why))
                 continue
             sizes = ", ".join(f"`{a.name}` ({_words(a.size)})" for a in arrays)
             message = f"compiled into `{node.name}` as constants: {sizes}; `{unbaking.name}` gets them as arguments"

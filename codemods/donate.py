@@ -33,12 +33,12 @@ from typing import ClassVar
 from jitmod.analysis.compiled import compiled_functions
 from jitmod.analysis.donations import Donating, Donation
 from jitmod.analysis.jits import analyses
-from jitmod.analysis.loops import Unplannable
-from jitmod.model import Edit, Finding, Patch, Refusal, Variant
+from jitmod.model import Edit, Finding, Patch, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
-from jitmod.rewrite.edits import EditConflict, compose
-from jitmod.rewrite.imports import Imports, NameTaken
+from jitmod.rewrite.edits import compose
+from jitmod.rewrite.imports import Imports
 from jitmod.rewrite.lifted import decorator
+from jitmod.rewrite.refused import REFUSING, refused
 from jitmod.rewrite.spliced import adding_arguments
 from jitmod.source.document import Document
 from jitmod.source.project import Project
@@ -124,17 +124,8 @@ def run(state, n: int):
                 imports = Imports(module)
                 edits = (*_edits(donation, imports), *imports.edits())
                 compose(document, edits)
-            except EditConflict as conflict:
-                message = f"the text cannot be edited safely: {conflict}"
-                found.append(Refusal(self.id, site, "unparsable", message))
-                continue
-            except NameTaken as taken:
-                message = f"`{taken}` is not the usual library in this file"
-                found.append(Refusal(self.id, site, "rebound-global", message))
-                continue
-            except Unplannable as why:
-                line = getattr(why.node, "lineno", site.line)
-                found.append(Refusal(self.id, site, why.reason, f"{why.message} (line {line})"))
+            except REFUSING as why:
+                found.append(refused(self.id, site, why))
                 continue
             names = ", ".join(f"`{name}`" for name in donation.names)
             called = compiled.node.name

@@ -34,10 +34,11 @@ from jitmod.analysis.rebuilt import Rebuilt, check_rebuilt, rebuilt_modules
 from jitmod.analysis.stable import block_of
 from jitmod.analysis.static_arrays import StaticField, check_field, static_array_fields
 from jitmod.analysis.syntax import first_line
-from jitmod.model import Edit, Finding, Patch, Refusal, Site, Variant
+from jitmod.model import Edit, Finding, Patch, Site, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
-from jitmod.rewrite.edits import EditConflict, compose
+from jitmod.rewrite.edits import compose
 from jitmod.rewrite.lifted import margin, removed
+from jitmod.rewrite.refused import REFUSING, refused
 from jitmod.rewrite.text import reindent
 from jitmod.source.document import Document
 from jitmod.source.project import Project
@@ -130,11 +131,8 @@ def scores(xs: list[jax.Array], key: jax.Array):
         try:
             made = edits()
             compose(document, made)
-        except EditConflict as conflict:
-            return Refusal(self.id, site, "unparsable", f"the text cannot be edited safely: {conflict}")
-        except Unplannable as why:
-            line = getattr(why.node, "lineno", site.line)
-            return Refusal(self.id, site, why.reason, f"{why.message} (line {line})")
+        except REFUSING as why:
+            return refused(self.id, site, why)
         return Patch(self.id, site, message, (Variant(form, made),))
 
 

@@ -46,11 +46,11 @@ from jitmod.analysis.tracing import EagerCode
 from jitmod.model import Finding, Patch, Refusal, Site, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
 from jitmod.rewrite.decorated import Decorating
-from jitmod.rewrite.edits import EditConflict, compose
+from jitmod.rewrite.edits import compose
 from jitmod.rewrite.extracted import Extraction
-from jitmod.rewrite.imports import NameTaken
 from jitmod.rewrite.names import Namer
 from jitmod.rewrite.outermost import jitted, mapped_jits
+from jitmod.rewrite.refused import REFUSING, refused
 from jitmod.source.document import Document
 from jitmod.source.project import Function, Project, SourceModule
 
@@ -285,13 +285,8 @@ def g(x: jax.Array):
             variants = make()
             for variant in variants:
                 compose(document, variant.edits)
-        except EditConflict as conflict:
-            return Refusal(self.id, site, "unparsable", f"the text cannot be edited safely: {conflict}")
-        except Unplannable as why:
-            line = getattr(why.node, "lineno", site.line)
-            return Refusal(self.id, site, why.reason, f"{why.message} (line {line})")
-        except NameTaken as taken:
-            return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
+        except REFUSING as why:
+            return refused(self.id, site, why)
         return Patch(self.id, site, message, variants, (), names())
 
 

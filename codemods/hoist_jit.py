@@ -37,11 +37,12 @@ from jitmod.analysis.jits import Contexts, analyses
 from jitmod.analysis.loops import Unplannable
 from jitmod.model import Edit, Finding, Patch, Refusal, Site, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
-from jitmod.rewrite.edits import EditConflict, compose
+from jitmod.rewrite.edits import compose
 from jitmod.rewrite.factory import factory_edits
 from jitmod.rewrite.hoisted import Hoisting
 from jitmod.rewrite.imports import NameTaken
 from jitmod.rewrite.names import Namer
+from jitmod.rewrite.refused import REFUSING, refused
 from jitmod.source.document import Document
 from jitmod.source.nodes import walk
 from jitmod.source.project import Project
@@ -191,13 +192,8 @@ class Codec:
         try:
             made: tuple[Edit, ...] = edits()
             compose(document, made)
-        except EditConflict as conflict:
-            return Refusal(self.id, site, "unparsable", f"the text cannot be edited safely: {conflict}")
-        except Unplannable as why:
-            line = getattr(why.node, "lineno", site.line)
-            return Refusal(self.id, site, why.reason, f"{why.message} (line {line})")
-        except NameTaken as taken:
-            return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
+        except REFUSING as why:
+            return refused(self.id, site, why)
         message = f"{what}; `{name()}` is compiled once"
         defined = any(f"def {name()}(" in edit.text for edit in made)  # a constant has no lines of its own to run
         return Patch(self.id, site, message, (Variant("hoisted", made),), (), (name(),) if defined else ())

@@ -29,14 +29,14 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from jitmod.analysis.jits import Contexts, analyses
-from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.syncs import LoopStatement, Sync, syncs_of, waiting_loops
-from jitmod.model import Edit, Finding, Patch, Refusal, Variant
+from jitmod.model import Edit, Finding, Patch, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
-from jitmod.rewrite.edits import EditConflict, compose
-from jitmod.rewrite.imports import Imports, NameTaken
+from jitmod.rewrite.edits import compose
+from jitmod.rewrite.imports import Imports
 from jitmod.rewrite.lifted import margin
 from jitmod.rewrite.names import Namer, plural
+from jitmod.rewrite.refused import REFUSING, refused
 from jitmod.source.document import Document
 from jitmod.source.project import Project, SourceModule
 
@@ -135,13 +135,8 @@ def train(w: jax.Array, batches: list[jax.Array]):
                 syncs = syncs_of(loop, statements, module, effects)
                 edits = _edits(syncs, module, namer)
                 compose(document, edits)
-            except EditConflict as conflict:
-                yield Refusal(self.id, site, "unparsable", f"the loop's text cannot be edited safely: {conflict}")
-            except Unplannable as why:
-                line = getattr(why.node, "lineno", site.line)
-                yield Refusal(self.id, site, why.reason, f"{why.message} (line {line})")
-            except NameTaken as taken:
-                yield Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
+            except REFUSING as why:
+                yield refused(self.id, site, why)
             else:
                 pulls = " and ".join(f"`{ast.unparse(sync.pull)}`" for sync in syncs)
                 message = f"{pulls} {'wait' if len(syncs) > 1 else 'waits'} for the device in every round"

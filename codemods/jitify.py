@@ -35,14 +35,13 @@ from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.cost import WORTH_A_JIT, WORTH_A_PATCH, Costs
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts, analyses
-from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.tracing import EagerCode
 from jitmod.model import Finding, Patch, Refusal, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
-from jitmod.rewrite.edits import EditConflict, compose
+from jitmod.rewrite.edits import compose
 from jitmod.rewrite.extracted import Extraction
-from jitmod.rewrite.imports import NameTaken
 from jitmod.rewrite.names import Namer
+from jitmod.rewrite.refused import REFUSING, refused
 from jitmod.source.document import Document
 from jitmod.source.project import Function, Project
 
@@ -207,12 +206,7 @@ def generate(net: eqx.nn.MLP, ids: jax.Array):
                 message = f"`{callee}` is about {operations} operations: less than a compiled call costs"
                 return Refusal(self.id, site, "too-small", f"{message} (line {site.line})")
             compose(document, made)
-        except EditConflict as conflict:
-            return Refusal(self.id, site, "unparsable", f"the text cannot be edited safely: {conflict}")
-        except Unplannable as why:
-            line = getattr(why.node, "lineno", site.line)
-            return Refusal(self.id, site, why.reason, f"{why.message} (line {line})")
-        except NameTaken as taken:
-            return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
+        except REFUSING as why:
+            return refused(self.id, site, why)
         message = f"`{callee}` and what is pure around it run eagerly; `{extraction.name}` is one compiled call"
         return Patch(self.id, site, message, (Variant("compiled", made),), (), (extraction.name,))

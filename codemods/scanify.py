@@ -39,14 +39,15 @@ from typing import ClassVar
 from jitmod.analysis.convolutions import convolutions
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import analyses
-from jitmod.analysis.loops import Loop, Unplannable, loops_in
+from jitmod.analysis.loops import Loop, loops_in
 from jitmod.analysis.scanning import ScanPlan, scanned
 from jitmod.analysis.stateful import stateful
-from jitmod.model import Finding, Knob, Patch, Refusal, Variant
+from jitmod.model import Finding, Knob, Patch, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
-from jitmod.rewrite.edits import EditConflict, compose
-from jitmod.rewrite.imports import Imports, NameTaken
+from jitmod.rewrite.edits import compose
+from jitmod.rewrite.imports import Imports
 from jitmod.rewrite.names import Namer
+from jitmod.rewrite.refused import REFUSING, refused
 from jitmod.rewrite.scan_blocks import BlockEdits
 from jitmod.rewrite.scan_edits import ScanEdits
 from jitmod.rewrite.scanned import Scanned
@@ -358,13 +359,8 @@ def relax(u: jax.Array, omega: float):
             function, variant = _variant(plan, effects, namer, unrolls=False)
             variants = (variant, *_unrolled(plan, effects, before))
             namer.taken |= before.taken
-        except EditConflict as conflict:
-            return Refusal(self.id, site, "unparsable", f"the loop's text cannot be edited safely: {conflict}")
-        except Unplannable as why:
-            line = getattr(why.node, "lineno", site.line)
-            return Refusal(self.id, site, why.reason, f"{why.message} (line {line})")
-        except NameTaken as taken:
-            return Refusal(self.id, site, "rebound-global", f"`{taken}` is not the usual library in this file")
+        except REFUSING as why:
+            return refused(self.id, site, why)
         names = ", ".join(f"`{c.name}`" for c in plan.carry)
         message = f"scan the steps that hand on {names}; they move into `{function.name}`"
         return Patch(self.id, site, message, variants, plan.assumptions, (function.name,))

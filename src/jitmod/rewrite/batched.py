@@ -18,6 +18,7 @@ from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.lower import Lowering
 from jitmod.rewrite.names import Namer
+from jitmod.rewrite.refused import REFUSING, refused
 
 
 def batched(
@@ -41,13 +42,8 @@ def batched(
         decided = batch(loop, effects, contexts, heavy)
         knob = _batch_size(heavy, loop, effects)
         function, variant = _variant(Compiled, decided, effects, namer, knob, strengthens)
-    except EditConflict as conflict:
-        return Refusal(codemod, site, "unparsable", f"the loop's text cannot be edited safely: {conflict}")
-    except Unplannable as why:
-        line = getattr(why.node, "lineno", site.line)
-        return Refusal(codemod, site, why.reason, f"{why.message} (line {line})")
-    except NameTaken as taken:
-        return Refusal(codemod, site, "rebound-global", f"`{taken}` is not the usual library in this file")
+    except REFUSING as why:
+        return refused(codemod, site, why)
     message = f"{what}; they move into `{function.name}`"
     variants = (variant, *_in_chunks(decided, effects, contexts, before, namer, knob))
     return Patch(codemod, site, message, variants, decided.assumptions, (function.name,))
