@@ -11,6 +11,7 @@ import logging
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jitmod.model import Edit, Finding, Patch, Refusal, Site, Variant
@@ -97,16 +98,23 @@ class Queries(Foreign):
 
     queries: ClassVar[Sequence[Any]]
 
-    def transform(self, text: str, path: str) -> str:
+    @cached_property
+    def _tools(self) -> list[tuple[Any, Any]]:
+        """A tool for each query: one holds pipes and semaphores, so that there must not be one for each file."""
         from bowler.tool import BowlerTool
 
-        ended = text if text.endswith("\n") else f"{text}\n"  # its parser wants the end of the last line
+        made = []
         for query in self.queries:
-            if query.filename_matcher is not None and not query.filename_matcher(path):
-                continue
             tool = BowlerTool(query.compile(), in_process=True, silent=True, options={"print_function": True})
             tool.log_error = _raise  # it reports failure as success
-            ended = str(tool.refactor_string(ended, path))
+            made.append((query, tool))
+        return made
+
+    def transform(self, text: str, path: str) -> str:
+        ended = text if text.endswith("\n") else f"{text}\n"  # its parser wants the end of the last line
+        for query, tool in self._tools:
+            if query.filename_matcher is None or query.filename_matcher(path):
+                ended = str(tool.refactor_string(ended, path))
         return ended if text.endswith("\n") else ended.removesuffix("\n")
 
 
