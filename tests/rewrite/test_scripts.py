@@ -163,3 +163,11 @@ def test_lines_that_differ_are_the_edits() -> None:
             (patch,) = findings
             assert isinstance(patch, Patch), patch
             assert compose(document, patch.variants[0].realise({})).decode() == after
+
+
+def test_all_stands_for_what_makes_code_faster(tmp_path: Path) -> None:
+    every = [codemod.id for codemod in select("all")]
+    assert "vmapify" in every and "move-jax-imports" not in every
+    path = written(tmp_path, SCRIPTS["bound"])
+    both = select(f"move-jax-imports,all,{path}")
+    assert [codemod.id for codemod in both] == [*every, "move-jax-imports", "my-script"]

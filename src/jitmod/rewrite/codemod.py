@@ -51,6 +51,7 @@ class Codemod(ABC):
     summary: ClassVar[str]
     examples: ClassVar[Sequence[Example]]
     advises: ClassVar[bool] = False  # a rule: it rewrites nothing, and what it finds is advice
+    on_request: ClassVar[bool] = False  # `all` leaves it out: it makes nothing faster
     rounds: ClassVar[bool] = True  # what is computed may change by rounding
     tried_last: ClassVar[bool] = False  # what its patches give depends on whether the callers are compiled
 
@@ -77,7 +78,7 @@ def available() -> dict[str, type[Codemod]]:
 
 
 def select(names: str) -> list[Codemod]:
-    """The codemods of a comma-separated list; `all` stands for every one that can run here.
+    """The codemods of a comma-separated list; `all` stands for every one that may make code faster, or advises.
 
     What ends in `.py` is a file that holds some. Raises `UnknownCodemod`.
     """
@@ -86,8 +87,8 @@ def select(names: str) -> list[Codemod]:
     known = available()
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if "all" in wanted:
-        usable = [name for name, codemod in known.items() if not codemod.missing()]
-        wanted = [*usable, *(name for name in wanted if name.endswith(".py"))]
+        usable = [name for name, codemod in known.items() if not (codemod.on_request or codemod.missing())]
+        wanted = list(dict.fromkeys([*usable, *(name for name in wanted if name != "all")]))
     unknown = [name for name in wanted if name not in known and not name.endswith(".py")]
     if unknown or not wanted:
         listing = ", ".join(known)

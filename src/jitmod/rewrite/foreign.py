@@ -32,6 +32,7 @@ class Foreign(Codemod):
     """The base of adapters. Their patches need not be faster: they are accepted where nothing gets slower."""
 
     examples: ClassVar[Sequence[Example]] = ()
+    on_request = True
 
     @abstractmethod
     def transform(self, text: str, path: str) -> str:
