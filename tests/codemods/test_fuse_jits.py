@@ -357,3 +357,14 @@ def test_what_cannot_be_seen_or_calls_itself_is_left() -> None:
     )
     found = [(f.site.symbol, getattr(f, "reason", "patch")) for f in findings(FuseJits(), text)]
     assert found == [("tree", "local-callable"), ("<module>", "patch")]
+
+
+def test_lists_of_new_lengths_are_not_compiled_for_each() -> None:
+    head = "@jax.jit\ndef h(x):\n    return x * 2\n\n\ndef f(xs: list[jax.Array]):\n    a = h(xs[0])\n"
+    head += "    return h(a + xs[-1]) * len(xs)\n\n\n"
+    one = "def workload(rep):\n    return [f({}) for k in range(1, 3 + rep)]\n"
+    new = ("[jnp.ones(3)] * k", "[jnp.ones(3) for _ in range(k)]")
+    given = (*new, "[jnp.ones(3) * k] * 2", "[jnp.ones(3), jnp.ones(3) * k]")
+    found = [[f for f in findings(FuseJits(), program(head + one.format(g))) if f.site.symbol == "f"] for g in given]
+    kinds = [[getattr(f, "reason", "patch") for f in each] for each in found]
+    assert kinds == [["growing-shape"], ["growing-shape"], ["patch"], ["patch"]]

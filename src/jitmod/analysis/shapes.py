@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from jitmod.analysis.boundaries import LOOPS, loop_around
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.reaching import reaching
-from jitmod.analysis.values import Array, Mapping, NdArray, Record, Sequence
+from jitmod.analysis.values import Array, Mapping, NdArray, Record
+from jitmod.analysis.values import Sequence as ListOf
 from jitmod.analysis.varying import Varying
 from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
+from jitmod.source.signatures import argument
 
 _MAKERS = ("jax.numpy.array", "jax.numpy.asarray", "numpy.array", "numpy.asarray")
 _FEW = 3  # recorded shapes: so many may be meant
@@ -27,9 +30,30 @@ def growing(expr: ast.expr, module: SourceModule, infer: Inference) -> str | Non
                 if isinstance(part, ast.Slice) and _length_varies(part, module, infer):
                     return f"`{ast.unparse(expr)}` has another length every time"
             return growing(value, module, infer)
+        case ast.BinOp(left=ast.List(), op=ast.Mult(), right=count) | ast.BinOp(
+            left=count, op=ast.Mult(), right=ast.List()
+        ):
+            return _as_many(expr, [count], module, infer)
+        case ast.ListComp(generators=[ast.comprehension(iter=ast.Call(func=func, args=counts), ifs=[])]):
+            return _as_many(expr, counts, module, infer) if infer.dotted(func, module) == "range" else None
         case ast.Name(id=name):
             return _grows_in_loop(expr, name, module, infer)
     return None
+
+
+def given_growing(name: str, function: Function, infer: Inference) -> str | None:
+    """Why the argument that calls give for a parameter is new in each of them."""
+    for module, call in infer.call_sites(function):
+        value = argument(function, call, name)
+        why = growing(value, module, infer) if value is not None else None
+        if why is not None:
+            return why
+    return None
+
+
+def _as_many(expr: ast.expr, counts: Sequence[ast.expr], module: SourceModule, infer: Inference) -> str | None:
+    why = next((w for c in counts if (w := Varying(infer).why(c, module)) is not None), None)
+    return f"`{ast.unparse(expr)[:60]}` has as many items as {why.partition(' ')[0]} says" if why is not None else None
 
 
 def _length_varies(part: ast.Slice, module: SourceModule, infer: Inference) -> bool:
@@ -57,7 +81,7 @@ def _grows_in_loop(expr: ast.Name, name: str, module: SourceModule, infer: Infer
                 if joins and any(isinstance(n, ast.Name) and n.id == name for n in walk(value)):
                     return f"`{name}` grows in line {node.lineno}"
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append" | "extend")) if owner == name:
-                if isinstance(infer.kind(expr, module), Sequence | Record | Mapping):
+                if isinstance(infer.kind(expr, module), ListOf | Record | Mapping):
                     return f"the list `{name}` grows in line {node.lineno}, and every length is compiled anew"
     return None
 

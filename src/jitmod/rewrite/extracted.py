@@ -13,9 +13,10 @@ from jitmod.analysis.flow import Flow, flow_of, needs_filter, own_scope_only
 from jitmod.analysis.handlers import check_unseen
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.methods import MethodPlan, method_uses, plan_methods, traced_parameters
-from jitmod.analysis.shapes import growing
+from jitmod.analysis.shapes import given_growing, growing
 from jitmod.analysis.stable import block_of
 from jitmod.analysis.values import Instance
+from jitmod.analysis.values import Sequence as ListOf
 from jitmod.analysis.varying import Varying
 from jitmod.model import Edit
 from jitmod.rewrite.imports import Imports
@@ -125,6 +126,9 @@ class Extraction:
         for capture in captures.values:
             read = capture.at
             why = growing(read, self.module, self.effects.inference)
+            bindings = self.block.function.scope.bindings.get(capture.path, [])
+            if why is None and isinstance(capture.kind, ListOf) and [b.how for b in bindings] == ["param"]:
+                why = given_growing(capture.path, self.block.function, self.effects.inference)
             if why is not None:
                 message = f"{why}, so a compiled function would compile at every call; pad to a few sizes, with a mask"
                 raise Unplannable("growing-shape", read, message)
