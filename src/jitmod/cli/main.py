@@ -16,6 +16,7 @@ from jitmod.cli.codemods import new_codemod, test
 from jitmod.cli.command import WithCommand
 from jitmod.cli.explain import explain
 from jitmod.cli.init import init
+from jitmod.cli.pr import pr
 from jitmod.cli.record import record
 from jitmod.cli.session import CANNOT_WORK, jitmod_version
 from jitmod.cli.trial import trial
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command(cls=WithCommand)(apply)
 app.command()(check)
 app.command()(explain)
+app.command()(pr)
 app.command(cls=WithCommand)(record)
 app.command()(trial)
 app.command()(init)

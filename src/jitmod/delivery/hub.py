@@ -1,0 +1,193 @@
+"""A repository on GitHub: finds, opens and updates the pull request of a branch. PyGithub speaks to the server."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jitmod.delivery.repository import DeliveryError
+
+if TYPE_CHECKING:
+    from github.PullRequest import PullRequest
+    from github.Repository import Repository as Remote
+
+BEGIN, END = "<!-- jitmod: begin -->", "<!-- jitmod: end -->"
+_PUBLIC = "https://api.github.com"
+_PATIENCE = 4  # tries of a request that a server or a limit turns away
+_LONGEST_WAIT = 90.0  # seconds: who has to wait longer is told so
+
+
+class NotOpened(DeliveryError):
+    """There shall be no pull request; the message says why."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a pull request shall be."""
+
+    branch: str
+    base: str | None
+    title: str
+    body: str
+    draft: bool = False
+    labels: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What became of it; `done` is opened, updated or unchanged."""
+
+    url: str
+    done: str
+
+
+def token() -> str:
+    """The token of the environment, or of the program gh. Raises `DeliveryError`; it is never shown."""
+    for name in ("GH_TOKEN", "GITHUB_TOKEN"):
+        if os.environ.get(name):
+            return os.environ[name]
+    try:
+        asked = subprocess.run(["gh", "auth", "token"], capture_output=True, text=True, check=False, timeout=20)
+        if asked.returncode == 0 and asked.stdout.strip():
+            return asked.stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        pass
+    raise DeliveryError("no token for GitHub: set GH_TOKEN or GITHUB_TOKEN, or log in with gh auth login")
+
+
+class Hub:
+    """One repository, `owner/name`. The address of another server is that of GITHUB_API_URL, as on its runners."""
+
+    def __init__(self, name: str, secret: str) -> None:
+        try:
+            from github import Auth, Github, GithubRetry
+        except ModuleNotFoundError:
+            raise DeliveryError("pull requests need PyGithub: pip install 'jitmod[github]'") from None
+
+        for talker in ("github", "urllib3"):  # what comes of it is told in our own words
+            logging.getLogger(talker).setLevel(logging.CRITICAL)
+        waits = {"secondary_rate_wait": 30, "max_rate_limit_wait": _LONGEST_WAIT}
+        retry = GithubRetry(total=_PATIENCE, backoff_factor=0.5, **waits)
+        url = os.environ.get("GITHUB_API_URL") or _PUBLIC
+        self._github = Github(auth=Auth.Token(secret), base_url=url, retry=retry, timeout=30)
+        self.name = name
+        with _in_words(name):
+            self._remote: Remote = self._github.get_repo(name)
+
+    @property
+    def default_branch(self) -> str:
+        return self._remote.default_branch
+
+    def check_invited(self) -> None:
+        """Raise `NotOpened` where the default branch does not have `[tool.jitmod]`: nobody has asked for it there."""
+        from github import UnknownObjectException
+
+        with _in_words(self.name):
+            try:
+                found: Any = self._remote.get_contents("pyproject.toml", ref=self.default_branch)
+                tool = tomllib.loads(found.decoded_content.decode()).get("tool", {})
+            except (UnknownObjectException, ValueError, AttributeError, AssertionError):  # no such file, or no TOML
+                tool = {}
+        if "jitmod" not in tool:
+            raise NotOpened(
+                f"{self.name} has no [tool.jitmod] in the pyproject.toml of {self.default_branch}, so nobody there has "
+                f"asked for pull requests of jitmod: add the table, or pass --invited if somebody has"
+            )
+
+    def deliver(self, request: Request) -> Opened:
+        """Open the pull request of a branch, or bring the open one up to date.
+
+        Raises `NotOpened` where a person has closed it.
+        """
+        with _in_words(self.name):
+            base = request.base or self.default_branch
+            owner = self._remote.owner.login
+            known = list(self._remote.get_pulls(state="all", head=f"{owner}:{request.branch}", sort="created"))
+            mine = [one for one in known if one.head.ref == request.branch]
+            current = next((one for one in mine if one.state == "open"), None)
+            if current is not None:
+                return self._updated(current, request, base)
+            refused = next((one for one in reversed(mine) if not one.merged_at), None)
+            if refused is not None:
+                where = refused.html_url
+                raise NotOpened(f"{where} was closed by a person and is not opened again; use another branch")
+            made = self._remote.create_pull(
+                base, request.branch, title=request.title, body=framed(request.body), draft=request.draft,
+                maintainer_can_modify=True,
+            )  # fmt: skip
+            _ask(made, request.labels, request.reviewers)
+            return Opened(made.html_url, "opened")
+
+    def _updated(self, current: PullRequest, request: Request, base: str) -> Opened:
+        body = merged(current.body or "", request.body)
+        changes: dict[str, Any] = {}
+        if body != (current.body or ""):
+            changes["body"] = body
+        if current.title != request.title and BEGIN in (current.body or ""):
+            changes["title"] = request.title
+        if current.base.ref != base and request.base is not None:
+            changes["base"] = base
+        if changes:
+            current.edit(**changes)
+        _ask(current, request.labels, request.reviewers)
+        return Opened(current.html_url, "updated" if changes else "unchanged")
+
+
+def _ask(pull: PullRequest, labels: Sequence[str], reviewers: Sequence[str]) -> None:
+    """Labels and reviewers that it does not have yet."""
+    new = [label for label in labels if label not in {one.name for one in pull.labels}]
+    if new:
+        pull.add_to_labels(*new)
+    asked = {one.login for one in pull.requested_reviewers}
+    wanted = [name for name in reviewers if name not in asked]
+    if wanted:
+        pull.create_review_request(reviewers=wanted)
+
+
+def framed(body: str) -> str:
+    """The text between marks, so that it can be found again among what people write around it."""
+    return f"{BEGIN}\n{body.strip()}\n{END}\n"
+
+
+def merged(old: str, body: str) -> str:
+    """A description with a new text between the marks; what people wrote around them stays."""
+    old = old.replace("\r\n", "\n")
+    first, last = old.find(BEGIN), old.find(END)
+    if first < 0 or last < first:
+        return framed(body) if not old.strip() else f"{old.rstrip()}\n\n{framed(body)}"
+    return f"{old[:first]}{framed(body).rstrip()}{old[last + len(END) :]}"
+
+
+@contextlib.contextmanager
+def _in_words(name: str) -> Iterator[None]:
+    """What the server or the way to it says, as one sentence to act on."""
+    from github import BadCredentialsException, GithubException, RateLimitExceededException, UnknownObjectException
+
+    try:
+        yield
+    except BadCredentialsException:
+        raise DeliveryError("GitHub does not take the token: it may have expired, or be for another server") from None
+    except RateLimitExceededException as error:
+        again = (error.headers or {}).get("retry-after") or (error.headers or {}).get("x-ratelimit-reset") or "later"
+        raise DeliveryError(f"GitHub's limit of requests is reached (try again: {again})") from None
+    except UnknownObjectException:
+        raise DeliveryError(f"GitHub has no repository {name}, or the token may not see it") from None
+    except GithubException as error:
+        raise DeliveryError(f"GitHub refuses ({error.status}): {_said(error.data)}") from None
+    except OSError as error:  # of the connection, after all retries
+        raise DeliveryError(f"GitHub cannot be reached: {type(error).__name__}") from None
+
+
+def _said(data: Any) -> str:
+    """The message of an error, and of its parts."""
+    if not isinstance(data, dict):
+        return str(data)[:300]
+    parts = [one.get("message") or one.get("code") for one in data.get("errors", []) if isinstance(one, dict)]
+    return "; ".join(str(part) for part in [data.get("message"), *parts] if part)[:300]
