@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo training kitchen test oracle graphs carries programs slow kills statistics clean
+.PHONY: demo training kitchen test oracle graphs carries programs slow contract kills statistics clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -54,6 +54,12 @@ programs: $(VENV)/test.stamp
 # The trials that CI leaves out: CI runs one of each kind.
 slow: $(VENV)/test.stamp
 	JITMOD_SLOW=1 $(BIN)/pytest -n 2 -m slow tests/trial
+
+# Every request of `jitmod pr` against GitHub's own description of its API, which comes from npm.
+contract: $(VENV)/test.stamp
+	npm install --silent --no-save --prefix $(VENV)/npm @octokit/openapi
+	JITMOD_OPENAPI=$(CURDIR)/$(VENV)/npm/node_modules/@octokit/openapi/generated/api.github.com.json \
+	  $(BIN)/pytest tests/delivery/test_contract.py
 
 # Not in CI. kills: end runs at 30 moments with SIGKILL. statistics: false accepts and power of the gate, on an idle machine.
 kills: $(VENV)/test.stamp

@@ -16,13 +16,14 @@ PYPROJECT = "[tool.jitmod]\n"
 
 @dataclass
 class FakeHub:
-    """`failures` are answered first, in order: status, headers, message. `requests` is what was asked."""
+    """`failures` are answered first, in order: status, headers, message. `requests` is what was asked, with queries."""
 
     pyproject: str | None = PYPROJECT
     secret: str = "s3cret"
     pulls: list[dict[str, Any]] = field(default_factory=list)
     failures: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
+    queries: list[dict[str, str]] = field(default_factory=list)
 
     def __enter__(self) -> FakeHub:
         hub = self
@@ -63,6 +64,7 @@ class FakeHub:
         split = urlsplit(path)
         self.requests.append((method, split.path, given))
         route, asked = f"{method} {split.path}", {name: values[0] for name, values in parse_qs(split.query).items()}
+        self.queries.append(asked)
         if route == "GET /repos/own/app":
             return 200, {}, self._repository()
         if route == "GET /repos/own/app/contents/pyproject.toml" and self.pyproject is not None:

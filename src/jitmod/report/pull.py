@@ -13,6 +13,7 @@ from jitmod.delivery.pull import Commit
 
 LIMIT = 65_000  # characters of a body that GitHub takes are 65,536
 _MARKED = re.compile(r"([\\`*_{}\[\]<>#|~@&$]|:(?=//)|^[-+=])")
+_COMMAND = re.compile(r"^(\s*)::")  # where the text is printed, a runner of GitHub Actions takes such a line for a command
 _CODE = re.compile(r"`([^`|]+)`")
 _TRAILER = re.compile(r"^Jitmod-(\w+): (.*)$", re.MULTILINE)
 
@@ -135,7 +136,7 @@ def fenced(language: str, text: str) -> list[str]:
     """A block of code, with a fence that is longer than any run of backticks inside."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    lines = [line.removeprefix("    ") for line in text.splitlines()]
+    lines = [_COMMAND.sub(r"\1: :", line.removeprefix("    ")) for line in text.splitlines()]
     return [f"{fence}{language}", *(re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", " ", line) for line in lines), fence]
 
 
