@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fake_hub import FakeHub
 from fixtures_git import run_git
+from git_over_http import HTTP_BACKEND, served
 from typer.testing import CliRunner, Result
 
 from jitmod.cli.main import app
@@ -94,6 +95,19 @@ def test_opens_a_pull_request_and_brings_it_up_to_date(pr: Pr, hub: FakeHub, che
     assert pull["body"].startswith("A note of mine.\n") and pull["body"].endswith("Another one.")
     assert pull["body"].count(BEGIN) == pull["body"].count(END) == 1 and "hasten" in pull["body"]
     assert "s3cret" not in str([result.output for result in (pr(), pr("--dry-run"))])
+
+
+@pytest.mark.skipif(not HTTP_BACKEND.exists(), reason="this git has no server for HTTP")
+def test_over_http(pr: Pr, hub: FakeHub, checkout: Path, remote: Path) -> None:
+    run_git(remote, "config", "http.receivepack", "true")
+    with served(remote.parent.parent) as address:
+        run_git(checkout, "remote", "set-url", "origin", f"{address}/own/app.git")
+        assert pr().stdout == "opened: https://hub.test/own/app/pull/1\n"
+        assert tip(remote) == tip(checkout)
+        theirs = commit(remote, "jitmod/toy", "mine = 3\n", "A fix by hand")
+        commit(checkout, "jitmod/toy", "two = 2\n", MESSAGE)
+        result = pr()
+        assert result.exit_code == 2 and "A fix by hand" in result.stderr and tip(remote) == theirs
 
 
 def test_what_a_person_closed_stays_closed(pr: Pr, hub: FakeHub) -> None:

@@ -13,7 +13,7 @@ from jitmod.delivery.pull import Commit
 
 LIMIT = 65_000  # characters of a body that GitHub takes are 65,536
 _MARKED = re.compile(r"([\\`*_{}\[\]<>#|~@&$]|:(?=//)|^[-+=])")
-_COMMAND = re.compile(r"^(\s*)::")  # where the text is printed, a runner of GitHub Actions takes such a line for a command
+_COMMAND = re.compile(r"^(\s*)::")  # such a line is a command to GitHub Actions, where the text is printed
 _CODE = re.compile(r"`([^`|]+)`")
 _TRAILER = re.compile(r"^Jitmod-(\w+): (.*)$", re.MULTILINE)
 
