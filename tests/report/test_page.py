@@ -29,3 +29,7 @@ def test_a_page_shows_every_example() -> None:
                 assert all(f"{mark}{line}" in text for mark, line in zip("-+", last, strict=True) if last[0] != last[1])
             case Refuses(_, reason):
                 assert f"`{reason}`" in text
+
+
+def test_every_codemod_has_a_page() -> None:
+    assert {path.stem for path in FOLDER.glob("*.md")} == available().keys()

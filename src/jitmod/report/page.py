@@ -16,19 +16,22 @@ def markdown(codemod: type[Codemod]) -> str:
     title, _, rest = docstring.partition("\n")
     lines = [f"# {codemod.id}", "", _sentence(title), "", *_sections(rest.strip().splitlines())]
     head = _common_head([e.before for e in codemod.examples if isinstance(e, Rewrites)])
-    lines += ["## What becomes of it", ""]
+    if any(isinstance(example, Rewrites) for example in codemod.examples):
+        lines += ["## What becomes of it", ""]
     if head:
         lines += ["Each of the examples begins with these lines:", "", *_fenced("python", head)]
     for example in codemod.examples:
         if isinstance(example, Rewrites):
             lines += _fenced("diff", _changes(example.before.removeprefix(head), example.after.removeprefix(head)))
-    lines += ["## What is left alone", ""]
+    lines += ["## What it says" if codemod.advises else "## What is left alone", ""]
     for example in codemod.examples:
         match example:
             case Refuses(before, reason):
-                lines += [f"Refused for `{reason}`:", "", *_fenced("python", before.removeprefix(head))]
+                told = f"`{reason}`:" if codemod.advises else f"Refused for `{reason}`:"
+                lines += [told, "", *_fenced("python", before.removeprefix(head))]
             case Leaves(before):
-                lines += ["No site:", "", *_fenced("python", before.removeprefix(head))]
+                told = "Nothing:" if codemod.advises else "No site:"
+                lines += [told, "", *_fenced("python", before.removeprefix(head))]
     return "\n".join(lines).rstrip() + "\n"
 
 
