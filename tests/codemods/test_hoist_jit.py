@@ -13,6 +13,44 @@ DATA = """
 """
 
 MOVED = {
+    "a capture that is not the donated buffer, dicts that are filled by key or came as arguments": """
+        class Scale(eqx.Module):
+            by: dict[str, jax.Array]
+
+        def f(w: jax.Array, xs: list[jax.Array], scale: Scale):
+            start = w * 1.0
+
+            @eqx.filter_jit
+            def step(w, params, x):
+                new = {}
+                for name, p in params.items():
+                    new[name] = p + scale.by[name]
+                total = sum(v.sum() for v in new.values())
+                for v in params.values():
+                    total = jnp.tanh(total + v.sum())
+                return w - 0.1 * (w - start) * x + total
+
+            for x in xs:
+                w = step(w, {"b": x, "a": x + 1}, x)
+            return w
+
+        def workload(rep: int):
+            return f(jnp.ones(3), [X[0] * rep, X[1]], Scale({"b": X[2], "a": X[3]}))
+
+        def g(w: jax.Array, xs: list[jax.Array]):
+            start = w * 1.0
+
+            @functools.partial(jax.jit, donate_argnames=("w",))
+            def step(w, x):
+                return w - 0.1 * (w - start) * x
+
+            for x in xs:
+                w = step(w, x)
+            return w
+
+        def other(rep: int):
+            return g(jnp.ones(3), [X[0] * rep, X[1]])
+        """,
     "a capture has the name of a parameter": """
         def workload(rep: int):
             x = X * rep
@@ -372,6 +410,56 @@ MOVED = {
 }
 
 REFUSED = {
+    "a dict that is gone through in its order": (
+        """
+        def f(params: dict[str, jax.Array], x: jax.Array):
+            @jax.jit
+            def g(x):
+                for w in params.values():
+                    x = jnp.tanh(x @ w)
+                return x
+
+            return g(x)
+        """,
+        "key-order",
+    ),
+    "a Module that goes through its dict in order, in another function": (
+        """
+        class Net(eqx.Module):
+            parts: dict[str, eqx.nn.MLP]
+
+            def __call__(self, x):
+                return forward(list(self.parts.values()), x)
+
+        def forward(parts, x):
+            for part in parts:
+                x = part(x)
+            return x
+
+        def f(net: Net, x: jax.Array):
+            @eqx.filter_jit
+            def g(x):
+                return net(x)
+
+            return g(x)
+        """,
+        "key-order",
+    ),
+    "a capture that may be the donated buffer": (
+        """
+        def f(w: jax.Array, xs: list[jax.Array]):
+            start = jax.tree.map(lambda v: v, w)
+
+            @functools.partial(jax.jit, donate_argnums=(0,))
+            def step(w, x):
+                return w - 0.1 * (w - start) * x
+
+            for x in xs:
+                w = step(w, x)
+            return w
+        """,
+        "may-alias",
+    ),
     "a helper has the name of a parameter": (
         """
         def f(x: jax.Array, k: jax.Array):

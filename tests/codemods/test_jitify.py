@@ -230,6 +230,52 @@ COMPILED = {
         def workload(rep: int):
             return run(NET, X + rep)
         ''',
+    "dicts with keys out of order, texts, masks and items of containers stay on the host": """
+        class Blocks(eqx.Module):
+            parts: dict[str, eqx.nn.MLP]
+
+            def __call__(self, x):
+                for name in sorted(self.parts):
+                    x = jnp.tanh(self.parts[name](x))
+                return {"value": x, "abs": jnp.abs(x)}
+
+        def metrics(net, x):
+            return {"worst": jnp.max(net(x)), "best": jnp.min(net(x))}
+
+        def run(net: eqx.nn.MLP, blocks: Blocks, xs: list[jax.Array]):
+            store = {"w": jnp.ones(2), "b": {"c": jnp.zeros(2)}}
+            out = []
+            for i, x in enumerate(xs):
+                y = net(x)
+                text = "%s" % (y.sum() > 0)
+                positive = y[y > 0]
+                made = {"y": y, "a": net(x)}
+                print(text, positive.shape, list(made), list(metrics(net, x)), list(blocks(x)))
+                z = net(x) + 1
+                held, b = (z, store), store["b"]
+                held[1]["w"] = z
+                b["c"] = z
+                out.append(held)
+            return out, store
+
+        def workload(rep: int):
+            blocks = Blocks({"z": eqx.nn.MLP(3, 2, 8, 2, key=KEY)})
+            return run(NET, blocks, [X[0], X[1] + rep])
+        """,
+    "items by their names, lengths inside": """
+        def run(net: eqx.nn.MLP, loader: list[dict[str, jax.Array]], key: jax.Array):
+            out = []
+            for batch in loader:
+                x = batch["x"]
+                key, sub = jax.random.split(key)
+                noise = jax.random.normal(sub, (x.shape[0], 2))
+                error = jax.vmap(net)(x) + noise - batch["y"]
+                out.append(float(jnp.mean(error)))
+            return out
+
+        def workload(rep: int):
+            return run(NET, [{"x": X + rep, "y": Y}, {"x": X, "y": Y}], jax.random.key(rep))
+        """,
     "tabs": """
         def run(net: eqx.nn.MLP, xs: jax.Array):
         \tout = []
@@ -268,6 +314,23 @@ REFUSED = {
             walk.go(xs)
         """,
         "exception-order",
+    ),
+    "a Module goes through its dict in order": (
+        """
+        class Net(eqx.Module):
+            parts: dict[str, eqx.nn.MLP]
+
+            def __call__(self, x):
+                for part in self.parts.values():
+                    x = part(x)
+                return x
+
+        def f(net: Net, x: jax.Array):
+            for _ in range(3):
+                y = net(x)
+                print(y)
+        """,
+        "key-order",
     ),
     "finally reads half of it": (
         """
@@ -522,6 +585,12 @@ def test_compiled_and_the_same(body: str) -> None:
 @pytest.mark.parametrize(("body", "reason"), REFUSED.values(), ids=REFUSED)
 def test_refused(body: str, reason: str) -> None:
     assert set(reasons(Jitify(), source(body))) == {reason}
+
+
+def test_items_keep_their_names() -> None:
+    after = rewritten(Jitify(), source(COMPILED["items by their names, lengths inside"]))
+    assert '    x = batch["x"]\n' in after and 'batch["y"])' in after
+    assert "(x.shape[0], 2)" in after and "_item" not in after
 
 
 def test_inside_a_trace_and_in_one_off_calls_is_no_site() -> None:

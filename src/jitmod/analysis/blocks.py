@@ -90,7 +90,8 @@ class Blocks:
         run: list[ast.stmt] = []
         for statement in block:
             if self.code.is_traceable(statement) and not isinstance(statement, ast.Return):
-                run.append(statement)
+                if run or not is_selection(getattr(statement, "value", None)):  # items are taken before, by their names
+                    run.append(statement)
                 continue
             tails = self._tails(statement, function)
             yield from self._closed(run, tails, statement, function)
@@ -221,3 +222,14 @@ def in_try(node: ast.AST, module: SourceModule) -> bool:
             return False
         inner = parent
     return False
+
+
+def is_selection(expr: ast.AST | None) -> bool:
+    """Whether an expression takes an item of something, and computes nothing else."""
+    if not isinstance(expr, ast.Subscript):
+        return False
+    return all(_is_length(n) for n in walk(expr) if isinstance(n, ast.Call | ast.Lambda))
+
+
+def _is_length(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"

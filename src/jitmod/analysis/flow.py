@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jitmod.analysis.blocks import Block
+from jitmod.analysis.blocks import Block, is_selection
 from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.captures import Captures, How
 from jitmod.analysis.infer import Inference
@@ -55,7 +55,7 @@ def flow_of(block: Block, infer: Inference) -> Flow:
                 bound.append(path)
     for tail in block.tails:
         _note_reads(tail, bound, internal, accesses)
-    whole = frozenset(_items(block, internal))
+    whole = frozenset(_items(block, internal, infer))
     return Flow(tuple(bound), frozenset(internal), accesses, whole, tuple(_live(block, bound)))
 
 
@@ -88,26 +88,25 @@ def _note_reads(
                 internal |= {n for n in walk(node) if isinstance(n, ast.Name)}
 
 
-def _items(block: Block, internal: set[ast.AST]) -> list[ast.AST]:
-    """Subscripts that read nothing of the block's own: they are evaluated before, as the user's code did."""
+def _items(block: Block, internal: set[ast.AST], infer: Inference) -> list[ast.AST]:
+    """Subscripts that read nothing of the block's own: they are evaluated before, as the user's code did.
+
+    A length of an array is read inside, of the array.
+    """
     found: list[ast.AST] = []
     for part in block.parts:
         todo: list[ast.AST] = [part]
         while todo:
             node = todo.pop()
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-                inside = list(walk(node))
-                calls = any(isinstance(n, ast.Call | ast.Lambda) and not _is_length(n) for n in inside)
-                if not calls and not any(n in internal for n in inside):
+                sized = isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+                of_array = sized and is_device(infer.kind(node.value.value, block.module))  # type: ignore[attr-defined]
+                if is_selection(node) and not of_array and not any(n in internal for n in walk(node)):
                     found.append(node)
                     continue
             if not isinstance(node, ast.Lambda):
                 todo += children(node)
     return found
-
-
-def _is_length(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
 
 
 def _live(block: Block, bound: list[str]) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
-from jitmod.analysis.values import Array, ClassRef, Instance, Number, Routine, Transformed
+from jitmod.analysis.reaching import reaching
+from jitmod.analysis.values import Array, ClassRef, Constant, Instance, NdArray, Number, Routine, Transformed
 from jitmod.source.project import Class, Function, SourceModule
 
 # functions of jax.numpy that always make a new array: views, reshapes and copies on demand are not among them
@@ -133,3 +135,61 @@ def _is_plain_optimiser(expr: ast.expr, module: SourceModule, infer: Inference, 
             made = bindings[0].how == "assign" and depth > 0
             return made and _is_plain_optimiser(bindings[0].value, scope.module, infer, depth - 1)
     return False
+
+
+def handed_through(expr: ast.expr, module: SourceModule, infer: Inference) -> Iterator[ast.expr]:
+    """What the value of `expr` holds, or is, that is no result of a computation and that others may change in place."""
+    match expr:
+        case ast.Tuple(elts=elts) | ast.List(elts=elts) | ast.Set(elts=elts):
+            parts = elts
+        case ast.Dict(values=values):
+            parts = values
+        case ast.IfExp(body=body, orelse=orelse):
+            parts = [body, orelse]
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            kind = infer.kind(expr, module)
+            fixed = isinstance(kind, Array | NdArray | Number | Constant | Routine | Transformed)
+            held = isinstance(kind, Instance) and infer.classes.is_tree(kind.cls)
+            if not fixed and not held and not _is_result(expr, module):
+                yield expr
+            return
+        case _:
+            return
+    for part in parts:
+        yield from handed_through(part, module, infer)
+
+
+def _is_result(expr: ast.expr, module: SourceModule) -> bool:
+    """Whether a name, or what an item or attribute is taken of, was computed by a call in the same function."""
+    while isinstance(expr, ast.Attribute | ast.Subscript):
+        expr = expr.value
+    scope = module.scope_of(expr).find(expr.id) if isinstance(expr, ast.Name) else None
+    if scope is None or not isinstance(expr, ast.Name):
+        return False
+    return all(b.how == "assign" and isinstance(b.value, ast.Call | ast.BinOp) for b in reaching(expr.id, expr, scope))
+
+
+def origins(expr: ast.expr, module: SourceModule, infer: Inference, depth: int = 2 * _DEPTH) -> frozenset[str]:
+    """What else in a function may have the buffers of a value: parameters, attributes, names of outer scopes.
+
+    Nothing for a value whose buffers are new. Two parameters are taken for two values.
+    """
+    if depth == 0 or is_fresh(expr, module, infer) or isinstance(infer.kind(expr, module), Number):
+        return frozenset()
+    match expr:
+        case ast.Name(id=name):
+            scope = module.scope_of(expr).find(name)
+            found = {name} if scope is None or not scope.is_function else set[str]()
+            for binding in scope.bindings[name] if scope is not None and scope.is_function else ():
+                if binding.how == "param" or binding.value is None:
+                    found.add(name)
+                else:
+                    found |= origins(binding.value, module, infer, depth - 1)
+            return frozenset(found)
+        case ast.Attribute():
+            return frozenset({ast.unparse(expr)})
+        case ast.Subscript(value=value):
+            return origins(value, module, infer, depth - 1)
+    parts = [n for n in ast.iter_child_nodes(expr) if isinstance(n, ast.expr)]
+    parts += [k.value for k in getattr(expr, "keywords", [])]
+    return frozenset(o for part in parts for o in origins(part, module, infer, depth - 1))

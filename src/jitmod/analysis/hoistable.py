@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from jitmod.analysis.boundaries import Creation
 from jitmod.analysis.captures import Captures, Capturing, How, lasting_hazards
 from jitmod.analysis.effects import Effects
+from jitmod.analysis.fresh import origins
+from jitmod.analysis.keys import check_order
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.stable import check_name, check_object, region
@@ -106,8 +108,12 @@ class Hoistable:
         self._check_use(uses, capturing, inner)
         captures = capturing.judged()
         self._check_hazards(entry, captures, parts)
+        own_arguments = frozenset(p.arg for p in entry.parameters) if entry is not None else frozenset[str]()
+        moved = [*parts, *captures.helpers]
+        check_order([c.kind for c in captures.values], moved, self.module, self.effects, own_arguments)
         filtered = self._is_filtered(captures, uses)
         self._check_options(captures, filtered)
+        self._check_donated(captures, uses, entry)
         return Judged(uses, inner, tuple(parts), captures, filtered)
 
     def _inner(self) -> ast.FunctionDef | ast.Lambda | None:
@@ -288,3 +294,31 @@ class Hoistable:
             behind = any(isinstance(v, int) and v < 0 for v in several)  # counted from the end, where captures come
             if option.arg in ("static_argnums", "donate_argnums") and (filtered or (behind and captures.values)):
                 raise Unplannable("varying-static", option.value, f"`{option.arg}=` counts the old arguments")
+
+    def _check_donated(self, captures: Captures, uses: Uses, entry: Function | None) -> None:
+        """A buffer that is donated must not be passed a second time, for a capture: that was a constant before."""
+        infer = self.effects.inference
+        donating = [o.value for o in self.creation.options if (o.arg or "").startswith("donate_arg")]
+        passed = [c for c in captures.values if c.how in (How.TRACED, How.MODULE)]
+        for call in uses.calls if donating and passed else ():
+            for given in _donated(call, donating, entry):
+                known = origins(given, self.module, infer)
+                for capture in passed:
+                    if known & origins(capture.at, self.module, infer):
+                        message = f"`{capture.path}` may be the buffer of `{ast.unparse(given)}`, which is donated"
+                        raise Unplannable("may-alias", capture.at, message)
+
+
+def _donated(call: ast.Call, donating: Sequence[ast.expr], entry: Function | None) -> list[ast.expr]:
+    """The arguments of a call that it donates; all of them where that cannot be told."""
+    found: list[ast.expr] = []
+    for option in donating:
+        value = ast.literal_eval(option)
+        for one in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(one, int) and not any(isinstance(a, ast.Starred) for a in call.args) and one < len(call.args):
+                found.append(call.args[one])
+            elif isinstance(one, str) and entry is not None and (given := argument(entry, call, one)) is not None:
+                found.append(given)
+            else:
+                found += [*call.args, *[k.value for k in call.keywords]]
+    return found

@@ -335,6 +335,8 @@ class Inference:
     def binary(self, left: Kind, op: ast.operator, right: Kind) -> Kind:
         """The kind of an operation on two values."""
         kinds = (left, right)
+        if left == Constant() and isinstance(op, ast.Mod):
+            return Constant()  # a text
         if any(isinstance(k, Device) for k in kinds):
             return Device()
         if any(isinstance(k, Array) for k in kinds):

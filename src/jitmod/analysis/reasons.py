@@ -25,6 +25,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "stateful-module": "BatchNorm or another eqx.nn.State is threaded, or a Module is updated between items",
         "unknown-result": "it cannot be told that the results are arrays, so they might not come back as they were",
         "static-leaves-differ": "Modules that would be stacked may differ in their static fields",
+        "key-order": "jax would sort the keys of a dict whose order is seen",
         "prng-order": "random draws would change",
         "may-alias": "two names may be one buffer, or a buffer is reused between items",
         "results-escape": "the result list is read or changed while the loop runs, or known elsewhere",

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from jitmod.analysis import library
 from jitmod.analysis.boundaries import COMPREHENSIONS, loop_around
 from jitmod.analysis.effects import Effects
+from jitmod.analysis.fresh import handed_through
 from jitmod.analysis.hazards import Hazard, hazard
+from jitmod.analysis.keys import keeps_order
 from jitmod.analysis.methods import closure, method_behind
 from jitmod.analysis.trees import settled
 from jitmod.analysis.values import (
@@ -134,8 +136,32 @@ class EagerCode:
     def hazards(self, expr: ast.expr) -> tuple[Hazard, ...]:
         """What keeps an expression of the eager function from being traced."""
         if expr not in self._judged:
-            self._judged[expr] = tuple(dict.fromkeys(self._walk(expr)))
+            self._judged[expr] = tuple(dict.fromkeys([*self._walk(expr), *self._of_result(expr)]))
         return self._judged[expr]
+
+    def _of_result(self, expr: ast.expr) -> Iterator[Hazard]:
+        """What a value would lose on its way out of a compiled function: the order of its keys, who else holds it."""
+        infer = self.effects.inference
+        if not keeps_order(expr, self.module, infer) and not self._is_read_by_key(expr):
+            what = f"jax sorts the keys of `{ast.unparse(expr)[:60]}`, and something may go through them in order"
+            yield hazard("key-order", expr, self.module, what)
+        for shared in handed_through(expr, self.module, infer):
+            what = f"`{ast.unparse(shared)}` may be a container that is changed in place: a copy would come back"
+            yield hazard("may-alias", shared, self.module, what)
+
+    def _is_read_by_key(self, expr: ast.expr) -> bool:
+        """Whether a dict gets a name of which nothing but single items is read: `metrics["loss"]`."""
+        match self.module.parents[expr]:
+            case ast.Assign(targets=[ast.Name(id=name) as target], value=value) if value is expr:
+                scope = self.module.scope_of(target)
+                reads = [m for m in scope.mentions.get(name, ()) if isinstance(m.ctx, ast.Load)]
+                return scope.is_function and all(
+                    isinstance(item := self.module.parents[read], ast.Subscript)
+                    and item.value is read
+                    and isinstance(item.slice, ast.Constant)
+                    for read in reads
+                )
+        return False
 
     def _walk(self, expr: ast.expr) -> Iterator[Hazard]:
         module, effects, infer = self.module, self.effects, self.effects.inference
@@ -155,6 +181,8 @@ class EagerCode:
                     yield hazard("unknown-iterable", node, module, f"`{ast.unparse(node)[:60]}` is a loop of its own")
                 case ast.JoinedStr():
                     yield hazard("host-effect", node, module, "a text is made")
+                case ast.Subscript(ctx=ast.Load()) if (problem := effects.times.of_subscript(node, module)) is not None:
+                    yield hazard(problem[0], node, module, problem[1])
                 case ast.IfExp(test=test) if effects.times.is_computed(test, module):
                     yield hazard("batched-branch", node, module, f"`{ast.unparse(test)}` is a computed value")
                 case ast.BoolOp() | ast.UnaryOp(op=ast.Not()) if effects.times.is_computed(node, module):

@@ -11,6 +11,7 @@ from jitmod.analysis.captures import Captures, Capturing, How, bound_inside
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.flow import Flow, flow_of, needs_filter, own_scope_only
 from jitmod.analysis.handlers import check_unseen
+from jitmod.analysis.keys import check_order
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.methods import MethodPlan, method_uses, plan_methods, traced_parameters
 from jitmod.analysis.shapes import given_growing, growing
@@ -70,6 +71,7 @@ class Extraction:
             self._read_by(node, plans[function], plans, capturing)
         captures = capturing.judged()
         self._check(captures)
+        check_order([c.kind for c in captures.values], block.parts, self.module, self.effects)
         imports = Imports(self.module)
         moved = (*block.parts, *[c.statement for c in captures.rebuilt])
         mentioned = frozenset(n.id for p in moved for n in walk(p) if isinstance(n, ast.Name))
