@@ -13,6 +13,33 @@ DATA = """
 """
 
 MOVED = {
+    "imports of the function, comments around a lambda": """
+        def f(x: jax.Array, w: jax.Array):
+            import jax.scipy.special as special
+            from math import pi, tau
+
+            # how it is made
+            g = jax.jit(  # compiled
+                lambda x:
+                    special.erf(x) @ w  # the product
+                    + pi
+            )
+            return g(x) + tau
+
+        def workload(rep: int):
+            return f(X + rep, jnp.ones(3))
+        """,
+    "numbers of several types, where jax.jit tells them apart": """
+        def f(x: jax.Array, reg: float):
+            @jax.jit
+            def g(x):
+                return x * reg if reg > 1 else x + reg
+
+            return g(x)
+
+        def workload(rep: int):
+            return [f(jnp.arange(3), reg) for reg in (1, 1.0, 2, 2.5)], f(X, 2), f(X, 0.5)
+        """,
     "a capture that is not the donated buffer, dicts that are filled by key or came as arguments": """
         class Scale(eqx.Module):
             by: dict[str, jax.Array]
@@ -410,6 +437,38 @@ MOVED = {
 }
 
 REFUSED = {
+    "numbers of several types, which eqx.filter_jit takes for one": (
+        """
+        def f(x: jax.Array, reg: float):
+            @eqx.filter_jit
+            def g(x):
+                return x * reg if reg > 1 else x + reg
+
+            return g(x)
+
+        def main(x: jax.Array):
+            for reg in (1, 2.5):
+                print(f(x, reg))
+        """,
+        "varying-static",
+    ),
+    "an optimiser that every call makes anew": (
+        """
+        def fit(w: jax.Array, xs: list[jax.Array], rate):
+            optim = optax.sgd(rate)
+            state = optim.init(w)
+
+            @jax.jit
+            def step(w, state, x):
+                updates, state = optim.update(x, state)
+                return optax.apply_updates(w, updates), state
+
+            for x in xs:
+                w, state = step(w, state, x)
+            return w
+        """,
+        "varying-static",
+    ),
     "a dict that is gone through in its order": (
         """
         def f(params: dict[str, jax.Array], x: jax.Array):
@@ -821,3 +880,77 @@ def test_inside_a_trace_is_no_site() -> None:
             return f(x, s)
         """
     assert findings(HoistJit(), program(body)) == ()
+
+
+def moved(body: str) -> str:
+    return rewritten(HoistJit(), program(body))
+
+
+def test_a_name_of_the_module_level_stays() -> None:
+    body = """
+        outs = []
+        for x in (jnp.ones(2), jnp.zeros(2)):
+            f = jax.jit(lambda v: v * 2 + 1)
+            outs.append(f(x))
+        """
+    assert "@jax.jit\ndef f(v):\n" in moved(body) and "outs.append(f(x))" in moved(body)
+    text = body.replace("v * 2", "v * x")
+    assert reasons(HoistJit(), program(text), other="from main import f\n\nprint(f(3.0))\n") == ["rebound-global"]
+
+
+def test_what_is_left_and_what_has_moved_reads_well() -> None:
+    after = moved('''
+        class Agent:
+          def act(self, observation: jax.Array, weights: jax.Array, other_weights: jax.Array):
+            optim = optax.sgd(0.1)
+
+            @jax.jit
+            def policy_of_the_agent(observation, state):
+              """What to do.
+
+              More words.
+              """
+              return optim.update(observation @ weights + other_weights, state)
+
+            state = optim.init(observation)
+            return policy_of_the_agent(observation, state)
+
+          def look(self, xs: jax.Array, weights: jax.Array):
+            return jax.jit(jax.vmap(lambda x: x @ weights))(xs)
+        ''')
+    assert '  """What to do.\n\n  More words.\n  """\n  return _OPTIM.update(' in after
+    assert "other_weights: jax.Array):\n    state = _OPTIM.init(observation)\n" in after
+    assert "    return _act_policy_of_the_agent(observation, state, weights, other_weights)\n" in after
+    assert "\n  return jax.vmap(lambda x: x @ weights)(xs)\n" in after
+
+
+def test_calls_and_definitions_keep_to_the_lines_of_the_file() -> None:
+    after = moved("""
+        def simulate(
+            initial_state: jax.Array,
+            transition_matrix: jax.Array,
+            observation_matrix: jax.Array,
+        ):
+            @jax.jit
+            def transition_and_observe(state):
+                new_state = transition_matrix @ state
+                return observation_matrix @ new_state
+
+            return transition_and_observe(initial_state)
+        """)
+    assert max(len(line) for line in after.splitlines()) <= 88
+    assert "(\n        initial_state, transition_matrix, observation_matrix\n    )\n" in after
+
+
+def test_a_scan_without_a_name_for_its_state() -> None:
+    after = moved("""
+        def f(xs: jax.Array, w: jax.Array):
+            def body(c, x):
+                return (c[0] * w + x, c[1] + 1), x
+
+            return jax.lax.scan(body, (xs[0], 0), xs)
+
+        def workload(rep: int):
+            return f(jnp.ones(3), jnp.ones(())), f(jnp.ones(3) + rep, jnp.ones(()))
+        """)
+    assert "(init, xs, w):" in after

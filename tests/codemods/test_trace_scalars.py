@@ -11,6 +11,28 @@ from jitmod.model import Patch, Refusal
 DATA = "X = jnp.linspace(0.1, 2.0, 6)\n\n"
 
 TRACED = {
+    "an index of an update, and an argument that a loop changes": """
+        class Walk(eqx.Module):
+            steps: int
+
+            @eqx.filter_jit
+            def go(self, x, dt):
+                for _ in range(self.steps):
+                    x = x + dt * x
+                return x
+
+        @eqx.filter_jit
+        def put(x, i, v):
+            return x.at[i].set(v)
+
+        def workload(rep: int):
+            x = jnp.zeros(3)
+            out = []
+            for i in range(4):
+                x = put(x, i, 0.5 * i + rep)
+                out.append(Walk(2).go(jnp.ones(3), 0.25 * i))
+            return x, out
+        """,
     "it prints whenever it runs": """
         @eqx.filter_jit
         def step(x, t):

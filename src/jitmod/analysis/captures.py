@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jitmod.analysis.constructions import Construction, construction, is_constant, is_hashable_static
+from jitmod.analysis.constructions import Construction, LocalImport, construction, is_constant, is_hashable_static
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.hazards import Hazard
 from jitmod.analysis.loops import Unplannable
@@ -32,7 +32,6 @@ from jitmod.analysis.values import (
 from jitmod.source.nodes import walk
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.scopes import Scope
-from jitmod.source.signatures import argument
 
 _DYNAMIC = frozenset({"locals", "vars", "dir", "eval", "exec", "globals", "super"})
 
@@ -69,17 +68,18 @@ class Captures:
     """Everything that a piece of moved code takes along.
 
     `helpers`: nested functions that only it uses; `constants`: optimisers that move to the module level; `rebuilt`:
-    ones that are built again inside of it, in order.
+    ones that are built again inside of it, in order; `imports`: what the function around it imports for it.
     """
 
     values: tuple[Capture, ...]
     helpers: tuple[ast.FunctionDef, ...]
     constants: tuple[Construction, ...]
     rebuilt: tuple[Construction, ...]
+    imports: tuple[LocalImport, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not (self.values or self.helpers or self.constants or self.rebuilt)
+        return not (self.values or self.helpers or self.constants or self.rebuilt or self.imports)
 
 
 def comprehension_of(name: ast.Name, module: SourceModule) -> Comprehension | None:
@@ -116,6 +116,7 @@ class Capturing:
     _helpers: dict[str, ast.FunctionDef] = field(default_factory=dict)
     _constants: dict[str, Construction] = field(default_factory=dict)
     _rebuilt: dict[str, Construction] = field(default_factory=dict)
+    _imports: dict[str, tuple[ast.Import | ast.ImportFrom, ast.alias]] = field(default_factory=dict)
 
     def gather(self, parts: Sequence[ast.AST]) -> None:
         """Find what `parts` read from outside. Raises `Unplannable` where something cannot be taken along at all."""
@@ -139,19 +140,18 @@ class Capturing:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.paths or self._helpers or self._constants or self._rebuilt)
+        return not (self.paths or self._helpers or self._constants or self._rebuilt or self._imports)
 
     def kind_of(self, path: str) -> Kind:
         return self._kinds[path]
 
     def judged(self) -> Captures:
         """How each value enters. Raises `Unplannable`."""
-        for path in self.paths:
-            self._check_types(path)
         values = tuple(self._judged(path) for path in sorted(self.paths, key=self._position))
-        return Captures(
-            values, tuple(self._helpers.values()), tuple(self._constants.values()), tuple(self._rebuilt.values())
-        )
+        imports = [LocalImport(s, a, self._is_left(name)) for name, (s, a) in self._imports.items()]
+        constants, rebuilt = tuple(self._constants.values()), tuple(self._rebuilt.values())
+        imports.sort(key=lambda one: one.statement.lineno)
+        return Captures(values, tuple(self._helpers.values()), constants, rebuilt, tuple(imports))
 
     def _take(self, part: ast.AST) -> None:
         self.parts.append(part)
@@ -191,7 +191,7 @@ class Capturing:
             return self._check_variable(scope, name)
         if isinstance(scope.node, ast.ClassDef):
             raise Unplannable("local-callable", name, f"`{name.id}` belongs to the body of a class")
-        if self._take_helper(scope, name) or self._take_construction(scope, name):
+        if self._take_helper(scope, name) or self._take_import(scope, name) or self._take_construction(scope, name):
             return
         expr = self._object(name)
         self.paths.setdefault(ast.unparse(expr), []).append(expr)
@@ -234,6 +234,19 @@ class Capturing:
         self._helpers[name.id] = node
         self._take(node)
         return True
+
+    def _take_import(self, scope: Scope, name: ast.Name) -> bool:
+        statement = scope.bindings[name.id][0].node
+        if len(scope.bindings[name.id]) > 1 or not isinstance(statement, ast.Import | ast.ImportFrom):
+            return False
+        named = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) == name.id]
+        if scope is self._scope and len(named) == 1:
+            self._imports[name.id] = (statement, named[0])
+        return name.id in self._imports
+
+    def _is_left(self, name: str) -> bool:
+        reads = [n for n in self._scope.mentions.get(name, ()) if isinstance(n.ctx, ast.Load)]
+        return all(self._is_inside(read) for read in reads)
 
     def _take_construction(self, scope: Scope, name: ast.Name) -> bool:
         found = construction(name.id, scope, self.effects) if scope is self._scope else None
@@ -317,22 +330,6 @@ class Capturing:
         values = [b.value for b in scope.bindings[read.id]] if scope is not None and isinstance(read, ast.Name) else []
         calls = [v for v in values if isinstance(v, ast.Call)]
         return any((self.effects.inference.dotted(c.func, self.module) or "").startswith("equinox.") for c in calls)
-
-    def _check_types(self, path: str) -> None:
-        """filter_jit holds numbers static, and to it 1, 1.0 and True are one: a parameter must always get one type."""
-        root, infer = self.paths[path][0], self.effects.inference
-        if not isinstance(self._kinds[path], Number) or not isinstance(root, ast.Name):
-            return
-        scope = self.module.scope_of(root).find(root.id)
-        function = self.module.functions.get(scope.node) if scope is not None else None
-        if function is None:
-            return
-        given = [(m, argument(function, c, root.id)) for m, c in infer.call_sites(function)]
-        kinds = [infer.kind(value, m) for m, value in given if value is not None]
-        types = {k.type for k in kinds if isinstance(k, Number)}
-        if len(types) > 1:
-            listed = " and ".join(sorted(types))
-            raise Unplannable("varying-static", root, f"`{path}` is given as {listed}: one key of the cache")
 
     def _check_numpy(self, path: str, reads: Sequence[ast.expr]) -> None:
         """A numpy array may become a traced one where jax sees it first."""

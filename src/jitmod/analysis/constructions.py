@@ -23,6 +23,15 @@ class Construction:
     value: ast.Call
 
 
+@dataclass(frozen=True, eq=False)
+class LocalImport:
+    """A name that the function around imports. `is_left`: nothing but the moved code reads it there."""
+
+    statement: ast.Import | ast.ImportFrom
+    alias: ast.alias
+    is_left: bool
+
+
 def construction(name: str, scope: Scope, effects: Effects) -> Construction | None:
     """How the optimiser that a local name means is built; None where that is not plain."""
     bindings = scope.bindings.get(name, [])

@@ -14,6 +14,7 @@ from jitmod.analysis.keys import check_order
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.stable import check_name, check_object, region
+from jitmod.analysis.static_numbers import check_found_again, check_types
 from jitmod.analysis.syntax import first_line
 from jitmod.analysis.values import Array, Device, Instance, Transformed, is_device
 from jitmod.source.document import Document
@@ -112,6 +113,9 @@ class Hoistable:
         moved = [*parts, *captures.helpers]
         check_order([c.kind for c in captures.values], moved, self.module, self.effects, own_arguments)
         filtered = self._is_filtered(captures, uses)
+        if filtered:
+            check_types(captures, self.module, self.effects.inference)
+        check_found_again(captures, creation.node, self.module)
         self._check_options(captures, filtered)
         self._check_donated(captures, uses, entry)
         return Judged(uses, inner, tuple(parts), captures, filtered)

@@ -192,7 +192,7 @@ def keeps_order(expr: ast.expr, module: SourceModule, infer: Inference, depth: i
             plain = len(names) == len(keys) and names == sorted(names)
             return plain and all(keeps_order(v, module, infer, depth) for v in values)
         case ast.Tuple(elts=elts) | ast.List(elts=elts):
-            return all(keeps_order(e, module, infer, depth) for e in elts)
+            return all(keeps_order(element, module, infer, depth) for element in elts)
         case ast.IfExp(body=body, orelse=orelse):
             return all(keeps_order(e, module, infer, depth) for e in (body, orelse))
         case ast.Call(func=func):
@@ -200,12 +200,13 @@ def keeps_order(expr: ast.expr, module: SourceModule, infer: Inference, depth: i
             target = infer.target(kind)
             if not isinstance(target, Function) or (isinstance(kind, Transformed) and kind.transform in _SORTING):
                 return True  # jax, equinox and optax hand back what they have sorted
-            return depth > 0 and all(keeps_order(r, target.module, infer, depth - 1) for r in _results(target))
+            found = _results(target)
+            return depth > 0 and all(keeps_order(result, target.module, infer, depth - 1) for result in found)
         case ast.Name(id=name):
             scope = module.scope_of(expr).find(name)
-            values = [b.value for b in scope.bindings[name]] if scope is not None else []
-            made = [v for v in values if isinstance(v, ast.Dict | ast.Tuple | ast.Call)]
-            if made and len(made) == len(values) and depth > 0:
+            bindings = scope.bindings[name] if scope is not None else []
+            made = [b.value for b in bindings if isinstance(b.value, ast.Dict | ast.Tuple | ast.Call)]
+            if made and len(made) == len(bindings) and depth > 0:
                 return all(keeps_order(v, module, infer, depth - 1) for v in made)
     kind = infer.kind(expr, module)
     held = item_of(kind) if isinstance(kind, ListOf | Record) else kind

@@ -75,6 +75,7 @@ class _Trail:
     traced: frozenset[ast.arg] = frozenset()
     computed: bool = False
     assigned: frozenset[ast.AST] = frozenset()
+    assumed: frozenset[ast.AST] = frozenset()  # parameters whose later values are being judged
 
     def entered(self, call: ast.Call, module: SourceModule) -> _Trail:
         return replace(self, calls=(*self.calls, (call, module)))
@@ -137,9 +138,11 @@ class Scalars:
             case ast.IfExp(test=test):
                 yield from [self._python(parent, module)] if test is expr else self._climb(parent, module, trail)
             case ast.Subscript(value=value) if value is not expr:
+                if getattr(value, "attr", "") == "at":
+                    return
                 if isinstance(self.effects.inference.kind(value, module), Device):
                     yield self._unknown(parent, module)  # an array, or a list of them
-                elif not self._is_traced(value, module, trail) and getattr(value, "attr", "") != "at":
+                elif not self._is_traced(value, module, trail):
                     yield self._python(parent, module)
             case ast.keyword() | ast.Call():
                 yield from self._passed(expr, parent, module, trail)
@@ -300,8 +303,14 @@ class Scalars:
                 return self._is_traced(base, module, trail)
             case ast.Name(id=name):
                 scope = module.scope_of(expr).find(name)
-                if scope is not None and any(b.node in trail.traced for b in scope.bindings[name]):
-                    return all(b.how == "param" for b in scope.bindings[name])
+                bound = scope.bindings[name] if scope is not None else []
+                given = next((b.node for b in bound if b.node in trail.traced), None)
+                if given is not None:  # what a loop makes of it is one as well
+                    known = replace(trail, assumed=trail.assumed | {given})
+                    plain = [b.value for b in bound if b.how == "assign" and not b.path and b.value is not None]
+                    return given in trail.assumed or (
+                        len(plain) == len(bound) - 1 and all(self._is_traced(v, module, known) for v in plain)
+                    )
                 if scope is not None and isinstance(scope.node, ast.Lambda):
                     user = module.parents[scope.node]
                     return isinstance(user, ast.Call) and infer.dotted(user.func, module) in _MAPPERS

@@ -16,22 +16,30 @@ from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.methods import MethodPlan, method_uses, plan_methods, traced_parameters
 from jitmod.analysis.shapes import given_growing, growing
 from jitmod.analysis.stable import block_of
+from jitmod.analysis.static_numbers import check_types
 from jitmod.analysis.values import Instance
 from jitmod.analysis.values import Sequence as ListOf
 from jitmod.analysis.varying import Varying
 from jitmod.model import Edit
 from jitmod.rewrite.imports import Imports
-from jitmod.rewrite.lifted import Lifting, at_module_level, body_lines, decorator, margin, static_argnames
+from jitmod.rewrite.lifted import (
+    Lifting,
+    at_module_level,
+    body_lines,
+    decorator,
+    leading_blanks,
+    margin,
+    static_argnames,
+)
 from jitmod.rewrite.methods import MovedMethods
 from jitmod.rewrite.names import Namer, for_expression, snake
 from jitmod.rewrite.place import before_top_level
 from jitmod.rewrite.spliced import adding_arguments, replacing, text_with
-from jitmod.rewrite.text import reindent
+from jitmod.rewrite.text import reindent, step_of
+from jitmod.rewrite.wrapping import limit_of
 from jitmod.source.document import Document
 from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
-
-_WIDTH = 110
 
 
 @dataclass(eq=False)
@@ -77,6 +85,8 @@ class Extraction:
         mentioned = frozenset(n.id for p in moved for n in walk(p) if isinstance(n, ast.Name))
         mentioned |= bound_inside(moved, self.module)
         filtered = needs_filter(block, flow, captures, self.effects.inference)
+        if filtered:
+            check_types(captures, self.module, self.effects.inference)
         lifting = Lifting(self.module, captures, imports, self.namer, filtered, mentioned | set(flow.bound))
         self._name_attributes(flow, lifting)
         self.name = self.namer.fresh(self._wish())
@@ -84,7 +94,7 @@ class Extraction:
         methods, called = self._methods(uses, plans, lifting)
         inside += called
         definition, user = self._texts(flow, lifting, inside)
-        gone = [lifting.without(constant.statement) for constant in captures.constants]
+        gone = [*lifting.without_imports(), *[lifting.without(constant.statement) for constant in captures.constants]]
         for constant in captures.constants:
             if block_of(constant.statement, self.module) == [constant.statement]:
                 raise Unplannable("unparsable", constant.statement, "nothing would be left in the block")
@@ -92,7 +102,8 @@ class Extraction:
         place = before_top_level(block.anchor, self.module)
         groups = [lifting.constant_lines(), *methods.definitions(), definition]
         inserted = at_module_level(self.document, place, *groups)
-        return (*imports.edits(), inserted, *user, *gone, *reads, *methods.edits())
+        blanks = leading_blanks(self.document, gone)
+        return (*imports.edits(), inserted, *user, *gone, *blanks, *reads, *methods.edits())
 
     def _read_by(
         self, node: ast.Attribute, plan: MethodPlan, plans: dict[Function, MethodPlan], capturing: Capturing
@@ -151,7 +162,9 @@ class Extraction:
             return f"_{snake(symbol)}_{self.ending}"
         text = ast.unparse(self.block.heavy)
         learns = any(word in text for word in ("grad", "update")) or len(self.block.statements) > 2
-        return f"_{snake(symbol)}_{'step' if learns else 'forward'}"
+        ending = "step" if learns else "forward"
+        own = snake(symbol)
+        return f"_{own}" if own == ending or own.endswith(f"_{ending}") else f"_{own}_{ending}"
 
     def _name_attributes(self, flow: Flow, lifting: Lifting) -> None:
         taken = lifting.mentioned | set(lifting.names.values()) | set(self.module.scope.bindings)
@@ -268,7 +281,7 @@ class Extraction:
         arguments = ", ".join(lifting.arguments())
         line = self.document.line(self.block.anchor.lineno)
         indent = line[: len(line) - len(line.lstrip(" \t"))]
-        if len(f"{indent}{before}{self.name}({arguments})") <= _WIDTH:
+        if len(f"{indent}{before}{self.name}({arguments})") <= limit_of(self.document):
             return f"{self.name}({arguments})"
         return f"{self.name}(\n{indent}{self._step()}{arguments}\n{indent})"
 
@@ -282,7 +295,7 @@ class Extraction:
         return f"(\n{self._step()}{reindent(text, old, self._step())}\n)"
 
     def _step(self) -> str:
-        return "\t" if self.document.line(self.block.anchor.lineno).startswith("\t") else "    "
+        return "\t" if self.document.line(self.block.anchor.lineno).startswith("\t") else step_of(self.document)
 
 
 def _stands_alone(text: str) -> bool:

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jitmod.analysis.boundaries import Creation, jit_of, statement_of
-from jitmod.analysis.captures import How, bound_inside
+from jitmod.analysis.boundaries import Creation, jit_of
+from jitmod.analysis.captures import Captures, How, bound_inside
+from jitmod.analysis.compiled import reads_of
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.hoistable import Hoistable, Uses
 from jitmod.analysis.loops import Unplannable
@@ -20,14 +21,15 @@ from jitmod.rewrite.lifted import (
     at_module_level,
     body_lines,
     decorator,
-    margin,
+    leading_blanks,
     removed,
     static_argnames,
 )
 from jitmod.rewrite.names import Namer, for_expression, snake
 from jitmod.rewrite.place import before_top_level
 from jitmod.rewrite.spliced import adding_arguments, adding_parameters, replacing, text_with
-from jitmod.rewrite.text import reindent
+from jitmod.rewrite.text import document_comments, reindent, step_of
+from jitmod.rewrite.wrapping import limit_of
 from jitmod.source.document import Document
 from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
@@ -66,7 +68,7 @@ class Hoisting:
         bound = frozenset(self.module.scopes[inner].bindings) if inner is not None else frozenset()
         lifting = Lifting(self.module, captures, imports, self.namer, filtered, mentioned, bound)
         jit = "equinox.filter_jit" if filtered else "jax.jit"
-        self.name = self._fresh_name(inner)
+        self.name = self._fresh_name(inner, self._keeps_name(captures))
         inside = [*lifting.edits(), *lifting.constant_edits(creation.function)]
         if isinstance(inner, ast.FunctionDef):
             lines, user = self._moved_def(inner, lifting, uses, jit, inside)
@@ -74,12 +76,13 @@ class Hoisting:
             lines, user = self._moved_lambda(inner, lifting, uses, jit, inside)
         else:
             lines, user = self._wrapped(lifting, uses, jit, inside)
-        user += [lifting.without(helper) for helper in captures.helpers]
+        user += [*lifting.without_imports(), *[lifting.without(helper) for helper in captures.helpers]]
         user += [lifting.without(constant.statement) for constant in captures.constants]
         self._check_left([*captures.helpers, *[c.statement for c in captures.constants]])
         gone = [e for e in user if not e.text and e.end > e.start]
         kept = [e for e in inside if not any(g.start <= e.start and e.end <= g.end for g in gone)]
         outer = [e for e in kept if not self._is_moved(e, parts)] + [e for e in user if e not in kept]
+        outer += leading_blanks(self.document, gone)
         place = before_top_level(creation.statement, self.module)
         return (*imports.edits(), at_module_level(self.document, place, lifting.constant_lines(), lines), *outer)
 
@@ -89,7 +92,9 @@ class Hoisting:
 
     # -- the new text ------------------------------------------------------------------------------------------------
 
-    def _fresh_name(self, inner: ast.FunctionDef | ast.Lambda | None) -> str:
+    def _fresh_name(self, inner: ast.FunctionDef | ast.Lambda | None, keeps_name: bool) -> str:
+        if keeps_name:
+            return self.creation.name or ""
         symbol = self.creation.symbol.rpartition(".")[2]
         symbol = "" if symbol == "<module>" else symbol.strip("_")
         own = inner.name if isinstance(inner, ast.FunctionDef) else self.creation.name or "compiled"
@@ -99,6 +104,18 @@ class Hoisting:
             return own
         wish = snake(f"{symbol}_{bare}") if symbol and not bare.startswith(symbol) else snake(bare)
         return self.namer.fresh(f"_{wish}")
+
+    def _keeps_name(self, captures: Captures) -> bool:
+        """Whether a name of the module level stays what it was: others may import it. Raises `Unplannable`."""
+        name, scope = self.creation.name, self.module.scope_of(self.creation.statement)
+        if name is None or scope.parent is not None:
+            return False
+        if captures.is_empty and len(scope.bindings[name]) == 1:
+            return True
+        readers = {m for m, _ in reads_of(name, scope, self.effects.inference)} - {self.module}
+        if readers or self.effects.inference.project.escapes(name):
+            raise Unplannable("rebound-global", self.creation.node, f"another file reads `{name}`")
+        return False
 
     def _is_free(self, name: str) -> bool:
         """Whether a nested function's name may become one of the module level: nothing else has it."""
@@ -129,7 +146,7 @@ class Hoisting:
         renamed = Edit(at, at + len(inner.name.encode()), self.name)
         own = [e for e in (extra, renamed if self.name != inner.name else None) if e is not None]
         skip = self._own_decorator(inner)
-        definition = lifting.definition(inner, [*inside, *own], skip)
+        definition = lifting.definition(inner, [*inside, *own], skip, is_top=True)
         head = _index_of_def(definition)
         prelude = lifting.prelude(inside)
         changed = creation.node is not inner or lifting.static_names() or jit != creation.jit
@@ -169,21 +186,23 @@ class Hoisting:
         if extra and keyword_only and not (a.vararg or a.kwonlyargs):
             extra = ["*", *extra]
         signature = ", ".join([*([given] if given else []), *extra])
-        body = self._expression(text_with(document, *document.span(inner.body), inside), inner)
+        body = self._expression(text_with(document, *document.span(inner.body), inside))
         lines = [decorator(jit, self._options(lifting), lifting.imports), f"def {self.name}({signature}):"]
         lines += body_lines(lifting.prelude(inside), [f"return {body}"], self._step())
-        return lines, [*self._without_statement(uses), *self._calls(uses, lifting, keyword_only)]
+        lines = [*self._comments(lifting, lines), *lines]
+        return lines, [*self._without_statement(lifting), *self._calls(uses, lifting, keyword_only)]
 
     def _wrapped(self, lifting: Lifting, uses: Uses, jit: str, inside: Sequence[Edit]) -> tuple[list[str], list[Edit]]:
         creation, document = self.creation, self.document
         if creation.is_eager:
             return self._eager(lifting, inside)
         assert isinstance(creation.wrapped, ast.expr)
-        text = self._expression(text_with(document, *document.span(creation.wrapped), inside), creation.wrapped)
+        text = self._expression(text_with(document, *document.span(creation.wrapped), inside))
         if lifting.captures.is_empty and self._is_known_above(creation.wrapped):
             options = "".join(f", {o}" for o in self._options(lifting))
             lines = [f"{self.name} = {lifting.imports.refer(jit)}({text}{options})"]
-            return lines, [*self._without_statement(uses), *self._calls(uses, lifting, False)]
+            lines = [*self._comments(lifting, lines), *lines]
+            return lines, [*self._without_statement(lifting), *self._calls(uses, lifting, False)]
         if uses.escapes or not uses.calls:
             raise Unplannable("local-callable", creation.node, "it is handed on, and its arguments cannot be seen")
         counts = {len(c.args) for c in uses.calls}
@@ -194,7 +213,8 @@ class Hoisting:
         lines = [decorator(jit, self._options(lifting), lifting.imports), f"def {self.name}({signature}):"]
         call = self._applied(creation.wrapped, text, parameters, inside)
         lines += body_lines(lifting.prelude(inside), [f"return {call}"], self._step())
-        return lines, [*self._without_statement(uses), *self._calls(uses, lifting, False)]
+        lines = [*self._comments(lifting, lines), *lines]
+        return lines, [*self._without_statement(lifting), *self._calls(uses, lifting, False)]
 
     def _applied(self, wrapped: ast.expr, text: str, parameters: Sequence[str], inside: Sequence[Edit]) -> str:
         """`wrapped(x)`; a partial's arguments go into the call."""
@@ -215,7 +235,8 @@ class Hoisting:
         usual = ("f", "init", "xs", "length") if creation.jit.endswith("scan") else ("f", "xs")
         given: list[tuple[str, ast.expr]] = [*zip(usual[1:], call.args[1:], strict=False)]
         keywords = [(k.arg or "", k.value) for k in call.keywords]
-        names = self._names_of([v for _, v in (*given, *keywords) if not isinstance(v, ast.Constant)], lifting)
+        named = [(where, v) for where, v in (*given, *keywords) if not isinstance(v, ast.Constant)]
+        names = self._names_of([v for _, v in named], lifting, [where for where, _ in named])
         queue = list(names)
         inner: list[str] = [text_with(document, *document.span(call.args[0]), inside)]
         passed: list[str] = []
@@ -228,24 +249,27 @@ class Hoisting:
             name = queue.pop(0)
             static += [name] if where in ("length", "unroll", "reverse", "batch_size", "_split_transpose") else []
             inner.append(f"{prefix}{name}")
-            passed.append(self._expression(document.text(value), value))
+            passed.append(self._expression(document.text(value)))
         filtered = lifting.filtered or any(c.how is How.MODULE for c in lifting.captures.values)
         lifting.filtered = filtered
         held = [*static, *lifting.static_names()]
         options = [static_argnames(held)] if held and not filtered else []
         lines = [decorator("equinox.filter_jit" if filtered else "jax.jit", options, lifting.imports)]
         lines.append(f"def {self.name}({', '.join([*names, *lifting.parameters()])}):")
-        function = self._expression(document.text(call.func), call.func)
+        function = self._expression(document.text(call.func))
         lines += body_lines(lifting.prelude(inside), [f"return {function}({', '.join(inner)})"], self._step())
         text = f"{self.name}({', '.join([*passed, *lifting.arguments()])})"
         return lines, [replacing(document, call, text)]
 
-    def _names_of(self, args: Sequence[ast.expr], lifting: Lifting) -> list[str]:
-        """Parameter names for arguments that are passed on."""
-        taken = set(lifting.parameters()) | lifting.mentioned | set(self.module.scope.bindings)
+    def _names_of(self, args: Sequence[ast.expr], lifting: Lifting, roles: Sequence[str] = ()) -> list[str]:
+        """Parameter names for arguments that are passed on; `roles`: what the library calls them."""
+        inner = bound_inside(self._parts_of(lifting), self.module)
+        free = {n.id for p in self._parts_of(lifting) for n in walk(p) if isinstance(n, ast.Name)} - inner
+        taken = set(lifting.parameters()) | free | set(self.module.scope.bindings)
         names: list[str] = []
-        for arg in args:
-            wish = arg.id if isinstance(arg, ast.Name) else for_expression(arg).strip("_") or "x"
+        for number_of, arg in enumerate(args):
+            other = roles[number_of] if roles else for_expression(arg).strip("_") or "x"
+            wish = arg.id if isinstance(arg, ast.Name) else other
             wish = wish.lower() if wish.isupper() else wish
             name, number = wish, 1
             while name in taken or name in names:
@@ -254,16 +278,21 @@ class Hoisting:
             names.append(name)
         return names
 
-    def _expression(self, text: str, node: ast.expr) -> str:
+    def _parts_of(self, lifting: Lifting) -> list[ast.AST]:
+        """What moves into the new function."""
+        return [self.creation.wrapped, *lifting.captures.helpers, *[c.value for c in lifting.captures.rebuilt]]
+
+    def _expression(self, text: str) -> str:
         """The text of an expression that had a place within brackets, at a place that may have none."""
         if "\n" not in text:
             return text
-        old = margin(self.document, statement_of(node, self.module))
+        others = [line for line in text.split("\n")[1:] if line.strip()]
+        old = min((line[: len(line) - len(line.lstrip())] for line in others), key=len, default="")
         return f"(\n{self._step()}{reindent(text, old, self._step())}\n)"
 
     def _step(self) -> str:
         line = self.document.line(self.creation.statement.lineno)
-        return "\t" if line.startswith("\t") else "    "
+        return "\t" if line.startswith("\t") else step_of(self.document)
 
     def _is_known_above(self, expr: ast.expr) -> bool:
         line = first_line(self.hoistable.top())
@@ -286,14 +315,39 @@ class Hoisting:
                 edits.append(replacing(self.document, read, self.name))
         for call in uses.calls:
             added = adding_arguments(self.document, call, lifting.arguments(keyword_only))
-            edits += [added] if added is not None else []
+            edits += self._fitting(call, added) if added is not None else []
         return edits
 
-    def _without_statement(self, uses: Uses) -> list[Edit]:
+    def _fitting(self, call: ast.Call, added: Edit) -> list[Edit]:
+        """What is added to a call, on a line of its own together with the other arguments where it would not fit."""
+        document = self.document
+        line = document.line(call.lineno)
+        more = len(added.text) + len(self.name) - len(document.text(call.func))
+        if call.lineno != call.end_lineno or len(line) + more <= limit_of(document):
+            return [added]
+        indent = line[: len(line) - len(line.lstrip(" \t"))]
+        start = document.span(call.func)[1]
+        opened = start + document.source[start:].index(b"(") + 1
+        if added.start == opened:
+            return [Edit(opened, opened, f"\n{indent}{self._step()}{added.text}\n{indent}")]
+        broken = Edit(opened, opened, f"\n{indent}{self._step()}")
+        return [broken, Edit(added.start, added.end, f"{added.text}\n{indent}")]
+
+    def _without_statement(self, lifting: Lifting) -> list[Edit]:
         if self.creation.name is None:
             return []
         self._check_left([self.creation.statement])
-        return [removed(self.document, self.creation.statement)]
+        return [lifting.without(self.creation.statement)]
+
+    def _comments(self, lifting: Lifting, lines: Sequence[str]) -> list[str]:
+        """The comments above a statement that goes, and in it, as far as `lines` do not have them."""
+        statement = self.creation.statement
+        if self.creation.name is None:
+            return []
+        last = statement.end_lineno or statement.lineno
+        inside = [c for line, c in document_comments(self.document) if statement.lineno <= line <= last]
+        known = "\n".join(lines)
+        return [*[c.strip() for c in lifting.comments_above(statement)], *[c for c in inside if c not in known]]
 
     def _check_left(self, gone: Sequence[ast.stmt]) -> None:
         """A block must not become empty."""

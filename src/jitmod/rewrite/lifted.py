@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jitmod.analysis.captures import Capture, Captures, How
+from jitmod.analysis.constructions import LocalImport
 from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.stable import block_of
 from jitmod.analysis.syntax import first_line
 from jitmod.model import Edit
 from jitmod.rewrite.imports import Imports
@@ -16,6 +18,7 @@ from jitmod.rewrite.names import Namer, singular
 from jitmod.rewrite.place import blank_lines
 from jitmod.rewrite.spliced import replacing, text_with
 from jitmod.rewrite.text import document_comments, indented, reindent
+from jitmod.rewrite.wrapping import limit_of, wrapped
 from jitmod.source.document import Document
 from jitmod.source.nodes import walk
 from jitmod.source.project import Function, SourceModule
@@ -102,7 +105,7 @@ class Lifting:
 
     def prelude(self, edits: Sequence[Edit]) -> list[str]:
         """The lines at the beginning of the lifted body: optimisers that are built anew, nested functions."""
-        lines: list[str] = []
+        lines = [ast.unparse(_importing(one)) for one in self.captures.imports]
         for built in self.captures.rebuilt:
             text = text_with(self.document, *self.document.span(built.statement), edits)
             lines += reindent(text, margin(self.document, built.statement), "").split("\n")
@@ -110,8 +113,13 @@ class Lifting:
             lines += [*self.definition(helper, edits), ""]
         return lines
 
-    def definition(self, node: ast.FunctionDef, edits: Sequence[Edit], skip: ast.expr | None = None) -> list[str]:
-        """The lines of a `def` with its decorators and the comments above, without indentation; `skip` is left out."""
+    def definition(
+        self, node: ast.FunctionDef, edits: Sequence[Edit], skip: ast.expr | None = None, is_top: bool = False
+    ) -> list[str]:
+        """The lines of a `def` with its decorators and the comments above, without indentation; `skip` is left out.
+
+        `is_top`: the lines are those of a function of the module level, whose docstring moves along.
+        """
         document = self.document
         old = margin(document, node)
         lines = [text.strip() for text in self.comments_above(node)]
@@ -120,7 +128,8 @@ class Lifting:
                 text = text_with(document, *document.span(decorator), edits)
                 lines.append(f"@{text}{self.comment_beside(decorator)}")
         start, end = document.span(node)
-        text = reindent(text_with(document, start, end, edits), old, "")
+        loose = _docstring_lines(node) if is_top else frozenset[int]()
+        text = reindent(text_with(document, start, end, edits), old, "", loose)
         return [*lines, *f"{text}{self.comment_beside(node)}".split("\n")]
 
     def comment_beside(self, node: ast.stmt | ast.expr) -> str:
@@ -131,6 +140,11 @@ class Lifting:
     def without(self, node: ast.stmt) -> Edit:
         """The edit that takes out a statement that has moved, with the comments above it."""
         return removed(self.document, node, len(self.comments_above(node)))
+
+    def without_imports(self) -> list[Edit]:
+        """The edits that take out imports which only the moved code needed."""
+        left = [one for one in self.captures.imports if one.is_left and len(one.statement.names) == 1]
+        return [self.without(one.statement) for one in left if len(block_of(one.statement, self.module)) > 1]
 
     def comments_above(self, node: ast.stmt) -> list[str]:
         first = first_line(node)
@@ -157,6 +171,12 @@ def _key(expr: ast.expr) -> str:
         case ast.Subscript(slice=ast.Constant(value=str() as key)) if key.isidentifier() and not keyword.iskeyword(key):
             return key
     return ""
+
+
+def _importing(one: LocalImport) -> ast.stmt:
+    if isinstance(one.statement, ast.Import):
+        return ast.Import(names=[one.alias])
+    return ast.ImportFrom(module=one.statement.module, names=[one.alias], level=one.statement.level)
 
 
 def margin(document: Document, node: ast.stmt) -> str:
@@ -188,12 +208,42 @@ def removed(document: Document, node: ast.stmt, comments: int = 0) -> Edit:
     return Edit(start, end, "")
 
 
+def _docstring_lines(node: ast.FunctionDef) -> frozenset[int]:
+    """The lines of a function's docstring behind its first, counted from the `def`."""
+    first = node.body[0]
+    if ast.get_docstring(node, clean=False) is None or first.end_lineno is None:
+        return frozenset()
+    return frozenset(range(first.lineno + 1 - node.lineno + 1, first.end_lineno - node.lineno + 2))
+
+
+def leading_blanks(document: Document, edits: Sequence[Edit]) -> list[Edit]:
+    """The edits that take out blank lines which would open a block, once `edits` have taken out whole lines."""
+    starts = {start: number for number, start in enumerate(document.line_starts, 1)}
+    spans = [(starts[e.start], e.end) for e in edits if not e.text and e.end > e.start and e.start in starts]
+    gone = {n for first, end in spans for n in range(first, len(starts) + 1) if document.line_starts[n - 1] < end}
+    found: list[int] = []
+    for first in sorted(n for n in gone if n - 1 not in gone):
+        blanks, number = [], first - 1
+        while number >= 1 and not document.line(number).strip() and number not in gone:
+            blanks.append(number)
+            number -= 1
+        if not document.line(max(number, 1)).rstrip().endswith(":"):
+            continue
+        number = first
+        while number <= len(starts) and (number in gone or not document.line(number).strip()):
+            blanks += [number] if number not in gone else []
+            number += 1
+        found += blanks
+    ends = [*document.line_starts[1:], len(document.source)]
+    return [Edit(document.line_starts[n - 1], ends[n - 1], "") for n in dict.fromkeys(found)]
+
+
 def at_module_level(document: Document, place: int, *groups: Sequence[str]) -> Edit:
     """The insertion of groups of lines at the module level, two blank lines apart."""
     lines = list(blank_lines(document, place))
     for group in groups:
         if group:
-            lines += [*group, "", ""]
+            lines += [*wrapped("\n".join(group), document, limit=limit_of(document)).split("\n"), "", ""]
     return Edit(place, place, "\n".join([*lines, ""]) if groups else "")
 
 

@@ -6,6 +6,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from jitmod.analysis.loops import Unplannable
 from jitmod.source.document import Document
@@ -46,10 +47,22 @@ def _within(document: Document, part: ast.expr, start: int, end: int) -> bool:
     return start <= first and last <= end
 
 
-def reindent(text: str, old: str, new: str) -> str:
-    """Lines after the first moved from indentation `old` to `new`; lines inside strings stay as they are."""
+def step_of(document: Document) -> str:
+    """What a file puts before the lines of a block, one level deep; four spaces where it has none."""
+    for node in document.tree.body:
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and isinstance(body[0], ast.stmt) and (indent := document.indent(body[0])):
+            return indent
+    return "    "
+
+
+def reindent(text: str, old: str, new: str, loose: AbstractSet[int] = frozenset()) -> str:
+    """Lines after the first moved from indentation `old` to `new`; lines inside strings stay as they are.
+
+    The 1-based lines `loose` move even so: those of a docstring.
+    """
     lines = text.split("\n")
-    fixed = lines_in_strings(text)
+    fixed = lines_in_strings(text) - loose
     moved = [lines[0]]
     for number, line in enumerate(lines[1:], 2):
         if number in fixed or not line.strip():
