@@ -337,12 +337,9 @@ class Inference:
         kinds = (left, right)
         if left == Constant() and isinstance(op, ast.Mod):
             return Constant()  # a text
-        if any(isinstance(k, Device) for k in kinds):
-            return Device()
-        if any(isinstance(k, Array) for k in kinds):
-            return Array()
-        if any(isinstance(k, NdArray) for k in kinds):
-            return NdArray()
+        for made in (Device, Array, NdArray):
+            if any(isinstance(k, made) for k in kinds):
+                return made()
         if isinstance(left, Number) and isinstance(right, Number):
             return Number("float") if isinstance(op, ast.Div) and left == right == Number("int") else join(left, right)
         if isinstance(left, Sequence) and isinstance(right, Sequence):
