@@ -32,11 +32,12 @@ from jitmod.analysis.jits import Contexts, analyses
 from jitmod.analysis.syncs import LoopStatement, Sync, syncs_of, waiting_loops
 from jitmod.model import Edit, Finding, Patch, Variant
 from jitmod.rewrite.codemod import Codemod, Example, Leaves, Refuses, Rewrites
-from jitmod.rewrite.edits import compose
-from jitmod.rewrite.imports import Imports
+from jitmod.rewrite.edits import EditConflict, compose
+from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.lifted import margin
 from jitmod.rewrite.names import Namer, plural
 from jitmod.rewrite.refused import REFUSING, refused
+from jitmod.rewrite.text import document_comments
 from jitmod.source.document import Document
 from jitmod.source.project import Project, SourceModule
 
@@ -152,6 +153,9 @@ def _edits(syncs: Sequence[Sync], module: SourceModule, namer: Namer) -> tuple[E
     """Keep what is on the device; read it behind the loop."""
     document, imports = module.document, Imports(module)
     get = imports.refer("jax.device_get")
+    here = module.scope_of(syncs[0].statement)
+    if here.find(get.partition(".")[0]) not in (None, module.scope):
+        raise NameTaken(get.partition(".")[0])
     edits: list[Edit] = []
     above: dict[ast.stmt, list[str]] = {}
     below: dict[ast.stmt, list[str]] = {}
@@ -159,25 +163,32 @@ def _edits(syncs: Sequence[Sync], module: SourceModule, namer: Namer) -> tuple[E
         device, named = document.text(sync.device), isinstance(sync.device, ast.Name)
         if sync.is_sum:
             values, value = namer.fresh(plural(device if named else sync.name)), namer.fresh("value")
+            _check_comments(sync, document)
             edits.append(Edit(*document.span(sync.statement), f"{values}.append({device})"))
             above.setdefault(sync.outer, []).append(f"{values} = []")
             step = "\t" if document.line(sync.statement.lineno).startswith("\t") else "    "
-            lines = [f"for {value} in {get}({values}):", f"{step}{sync.name} += {_converted(sync, value, document)}"]
+            lines = [f"for {value} in {get}({values}):", f"{step}{sync.name} += {_converted(sync, value)}"]
         else:
             value = device if named else namer.fresh("value")
             edits.append(Edit(*document.span(sync.pull), device))
-            lines = [f"{sync.name} = [{_converted(sync, value, document)} for {value} in {get}({sync.name})]"]
+            lines = [f"{sync.name} = [{_converted(sync, value)} for {value} in {get}({sync.name})]"]
         below.setdefault(sync.outer, []).extend(lines)
     edits += [_before(outer, document, lines) for outer, lines in above.items()]
     edits += [_behind(outer, document, lines) for outer, lines in below.items()]
     return (*imports.edits(), *edits)
 
 
-def _converted(sync: Sync, name: str, document: Document) -> str:
+def _converted(sync: Sync, name: str) -> str:
     """The user's conversion of what `name` holds."""
-    start, end = document.span(sync.device)
-    first, last = document.span(sync.pull)
-    return (document.source[first:start] + name.encode() + document.source[end:last]).decode()
+    return f"{sync.pull.func.id}({name})" if isinstance(sync.pull.func, ast.Name) else f"{name}.item()"
+
+
+def _check_comments(sync: Sync, document: Document) -> None:
+    """Raises `EditConflict` where a comment stands beside what is kept of a statement."""
+    lines = range(sync.statement.lineno, (sync.statement.end_lineno or 0))
+    kept = range(sync.device.lineno, (sync.device.end_lineno or 0))
+    if any(line in lines and line not in kept for line, _ in document_comments(document)):
+        raise EditConflict(f"the comments in line {sync.statement.lineno} have no place to go to")
 
 
 def _before(statement: ast.stmt, document: Document, lines: Sequence[str]) -> Edit:

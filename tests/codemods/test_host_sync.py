@@ -102,7 +102,7 @@ REFUSED = {
     "read in the loop": (HEAD + KEEP + "        print(len(losses))\n    return losses\n", "results-escape"),
     "an argument": ("def train(w: jax.Array, batches: list[jax.Array], losses):\n" + KEEP, "results-escape"),
     "two names": (HEAD.replace("losses", "other = losses") + KEEP + "    return losses\n", "results-escape"),
-    "a closure": (HEAD + "    show = lambda: print(losses)\n" + KEEP + "    show()\n", "late-binding"),
+    "a closure": (HEAD + KEEP + "    show = lambda: print(losses)\n    show()\n", "late-binding"),
     "another result is read": (HEAD + KEEP + "        print(float(aux['best']))\n    return losses\n", "too-small"),
     "a result is printed": (HEAD + KEEP + "        print(f'{aux[\"best\"]}')\n    return losses\n", "too-small"),
     "a result decides": (
@@ -134,6 +134,58 @@ REFUSED = {
         "def fill(buffer, i):\n    buffer[...] = i\n\n\n" + HEAD + "    x = np.empty(3)\n    for i in range(3):\n"
         "        fill(x, i)\n        w, aux = step(w, x)\n        losses.append(float(aux['loss']))\n",
         "may-alias",
+    ),
+    "the list is known elsewhere": (HEAD + "    out = {'l': losses}\n" + KEEP + "    return out\n", "results-escape"),
+    "the list is filled before": (HEAD + "    losses.append(3)\n" + KEEP + "    return losses\n", "results-escape"),
+    "a function that begins the sum anew": (
+        "def train(w: jax.Array, batches: list[jax.Array]):\n    total = 0.0\n\n    def reset():\n"
+        "        nonlocal total\n        total = 0.0\n\n" + KEEP.replace("losses.append(", "total += (")
+        + "    reset()\n    return total\n",
+        "results-escape",
+    ),
+    "a buffer that an outer loop fills anew": (
+        HEAD + "    x = np.empty(3, np.float32)\n    for epoch in range(3):\n        x[:] = epoch\n"
+        "        for i in range(3):\n            w, aux = step(w, x)\n            losses.append(float(aux['loss']))\n",
+        "may-alias",
+    ),
+    "a buffer that is filled through an attribute": (
+        HEAD + "    x = np.empty(3, np.float32)\n    for i in range(3):\n        x.flat = i\n"
+        "        w, aux = step(w, x)\n        losses.append(float(aux['loss']))\n    return losses\n",
+        "may-alias",
+    ),
+    "a clock of an outer loop": (
+        "import time\n\n\n" + HEAD + "    for epoch in range(3):\n        start = time.time()\n"
+        + textwrap.indent(KEEP, "    ") + "        print(time.time() - start)\n    return losses\n",
+        "timing-loop",
+    ),
+    "a clock that ends the loop": (
+        "import time\n\n\ndef left(end):\n    return end - time.time()\n\n\n"
+        + HEAD + "    while left(3.0) > 0:\n        w, aux = step(w, XS[0])\n"
+        "        losses.append(float(aux['loss']))\n    return losses\n",
+        "timing-loop",
+    ),
+    "a step that donates what is kept, by another name": (
+        "@functools.partial(jax.jit, donate_argnums=0)\ndef move(s, x):\n"
+        "    return {'w': s['w'] + x, 'loss': jnp.sum(x)}\n\n\n" + HEAD + "    s = {'w': w + 0, 'loss': w[0]}\n"
+        "    for x in batches:\n        s = move(s, x)\n        loss = s['loss']\n"
+        "        losses.append(float(loss))\n    return losses\n",
+        "donated-later-read",
+    ),
+    "a step of an outer loop that donates what is kept": (
+        "@functools.partial(jax.jit, donate_argnums=1)\ndef move(w, loss):\n    return w + loss, loss + 1\n\n\n"
+        + HEAD + "    for epoch in range(2):\n        for x in batches:\n            w, aux = step(w, x)\n"
+        "            loss = aux['loss']\n            losses.append(float(loss))\n        w, loss = move(w, loss)\n",
+        "donated-later-read",
+    ),
+    "a parameter of the name of jax": (
+        "def train(jax, w, n):\n    losses = []\n"
+        "    for i in range(n):\n        w, aux = step(w, XS[i])\n        losses.append(float(aux['loss']))\n",
+        "rebound-global",
+    ),
+    "a comment in the statement": (
+        "def train(w: jax.Array, batches: list[jax.Array]):\n    total = 0.0\n" + LOOP
+        + "        total += (  # in all\n            aux['loss'].item()\n        )\n    return total\n",
+        "unparsable",
     ),
     "the names of a function": (HEAD + KEEP + "    print(locals())\n", "dynamic-scope"),
     "a step that prints": (

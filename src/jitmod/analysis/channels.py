@@ -125,6 +125,11 @@ def _is_total(node: ast.BinOp, module: SourceModule, effects: Effects) -> bool:
     return not isinstance(node.op, ast.Pow | ast.LShift | ast.RShift)
 
 
+def calling(call: ast.Call, module: SourceModule, effects: Effects) -> frozenset[Access]:
+    """The effects of a call itself, whatever its arguments do."""
+    return frozenset(_of_call(call, module, effects))
+
+
 def _of_call(call: ast.Call, module: SourceModule, effects: Effects) -> Iterator[Access]:
     callee = effects.inference.kind(call.func, module)
     yield from _of_callee(callee, call, module, effects)

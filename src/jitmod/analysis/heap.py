@@ -103,6 +103,8 @@ def touches(
         match node:
             case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()):
                 yield Touch("attribute", node, f"`{ast.unparse(node)}` is assigned", attr)
+                if isinstance(effects.inference.kind(node.value, module), NdArray):  # `x.flat = 0`
+                    yield Touch("content", node, f"assigning `{ast.unparse(node)}` changes the array")
                 if effects.inference.classes.is_property(node, module):
                     yield Touch("anything", node, f"assigning `{ast.unparse(node)}` runs a setter")
             case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):

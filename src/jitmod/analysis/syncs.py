@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jitmod.analysis import library
-from jitmod.analysis.boundaries import function_around, loop_around, statement_of
+from jitmod.analysis.boundaries import function_around, loop_around
+from jitmod.analysis.channels import calling
+from jitmod.analysis.donated import check_donation
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.heap import touches
 from jitmod.analysis.infer import Inference
@@ -28,7 +30,6 @@ from jitmod.source.scopes import Scope
 _CONVERTING = frozenset({"float", "int"})
 _WAITING = frozenset({"float", "int", "bool", "complex", "print", "str", "repr", "format", "round"})
 _WAITING_METHODS = frozenset({"item", "tolist", "block_until_ready"})
-_CLOCKS = ("time.", "datetime.", "timeit.")
 _PASSING = frozenset({"enumerate", "reversed", "sorted", "list", "tuple"})
 _SCOPES = frozenset({"locals", "vars", "eval", "exec"})
 _BLOCKS = ("body", "orelse", "finalbody")
@@ -104,10 +105,11 @@ def syncs_of(loop: LoopStatement, statements: list[ast.stmt], module: SourceModu
     """All of a loop. Raises `Unplannable` where one has to stay, or where the loop waits for the device anyway."""
     found = [_sync(statement, module, effects.inference) for statement in statements]
     _check_waits(loop, {s.pull for s in found}, module, effects)
-    _check_effects(loop, module, effects)
-    _check_buffers(loop, found, module, effects)
+    for outer in dict.fromkeys(sync.outer for sync in found):
+        _check_effects(outer, module, effects)
+        _check_buffers(outer, {sync.name for sync in found}, module, effects)
     for sync in found:
-        _check_donation(sync, loop, module, effects.inference)
+        check_donation(sync.device, sync.statement, sync.outer, module, effects.inference)
     return found
 
 
@@ -116,12 +118,15 @@ def _sync(statement: ast.stmt, module: SourceModule, infer: Inference) -> Sync:
     assert kept is not None
     read, pull, device = kept
     name, scope = read.id, infer.scope_binding(read.id, read, module)
-    if scope is None or scope is not module.scope_of(statement) or name in scope.rebinds:
+    rebound = any(name in other.rebinds for other in module.scopes.values())
+    if scope is None or scope is not module.scope_of(statement) or rebound:
         raise Unplannable("results-escape", statement, f"`{name}` is known outside of this function")
     init = _init(statement, name, scope)
     outer = _beside(statement, init, module)
     if outer is None:
         raise Unplannable("results-escape", statement, f"`{name}` does not begin right before the loop")
+    if isinstance(statement, ast.Expr):
+        _check_known(name, init, outer, module)
     _check_errors(statement, outer, module, infer)
     _check_reads(statement, name, outer, scope)
     _check_guards(outer, name, scope, infer)
@@ -162,6 +167,15 @@ def _block(statement: ast.stmt, module: SourceModule) -> list[ast.stmt]:
     parent = module.parents[statement]
     blocks = (getattr(parent, name, None) for name in _BLOCKS)
     return next((b for b in blocks if isinstance(b, list) and statement in b), [])
+
+
+def _check_known(name: str, init: ast.stmt, outer: ast.stmt, module: SourceModule) -> None:
+    """A list has to be empty when the loop begins, and nobody may know it by another name."""
+    block = _block(init, module)
+    for statement in block[block.index(init) + 1 : block.index(outer)]:
+        for node in walk(statement):
+            if isinstance(node, ast.Name) and node.id == name:
+                raise Unplannable("results-escape", node, f"`{name}` is filled, or handed on, before the loop")
 
 
 def _check_errors(statement: ast.stmt, outer: ast.stmt, module: SourceModule, infer: Inference) -> None:
@@ -246,12 +260,14 @@ def waits(node: ast.AST, module: SourceModule, infer: Inference) -> bool:
     return False
 
 
-def _check_effects(loop: LoopStatement, module: SourceModule, effects: Effects) -> None:
-    """Clocks, and what compiled code does beside its results, would show that the host does not wait any more."""
-    for call in _calls_in(loop, module):
-        name = effects.inference.dotted(call.func, module) or ""
-        if name.startswith(_CLOCKS):
-            raise Unplannable("timing-loop", call, f"`{name}` measures the rounds")
+def _check_effects(outer: ast.stmt, module: SourceModule, effects: Effects) -> None:
+    """Clocks, and what compiled code does beside its results, would show that the host does not wait any more.
+
+    That is so in all of `outer`: whatever is in there runs before the results are read.
+    """
+    for call in calls_outside_functions(outer):
+        if any(access.channel == "clock" for access in calling(call, module, effects)):
+            raise Unplannable("timing-loop", call, f"`{ast.unparse(call.func)}` measures the rounds")
         kind = effects.inference.kind(call.func, module)
         if isinstance(kind, Routine) and isinstance(kind.target, str):
             continue
@@ -261,25 +277,29 @@ def _check_effects(loop: LoopStatement, module: SourceModule, effects: Effects) 
                 raise Unplannable("host-effect", call, f"{found.what}: when that happens would change")
 
 
-def _check_buffers(loop: LoopStatement, found: list[Sync], module: SourceModule, effects: Effects) -> None:
+def _check_buffers(outer: ast.stmt, own: set[str], module: SourceModule, effects: Effects) -> None:
     """A buffer of the host that is filled anew in every round may still be read by the device, if nobody waits for it.
 
-    On a CPU the device reads the memory of a numpy array itself.
+    On a CPU the device reads the memory of a numpy array itself. `own` are the names that the results are kept by.
     """
-    outer = {sync.outer for sync in found}
-    for around in (loop, *module.ancestors(loop)):
-        if isinstance(around, ast.For) and not _is_container(around.iter, module, effects.inference):
-            what = f"`{ast.unparse(around.iter)[:60]}` may hand out a buffer again that the device still reads"
-            raise Unplannable("may-alias", around.iter, what)
-        if around in outer or around in module.scopes:
-            break
-    own = {sync.name for sync in found}
-    for statement in loop.body:
-        for touch in touches(statement, module, effects):
-            harmless = touch.how == "attribute" or touch.owner in own or _is_own(touch.node, own)
-            if not harmless and not _is_traced(touch.node, module, effects.inference):
-                what = f"{touch.what}: the device may still read it, if nobody waits for its result"
-                raise Unplannable("may-alias", touch.node, what)
+    for node in walk(outer):
+        if isinstance(node, ast.For | ast.comprehension) and not _is_container(node.iter, module, effects.inference):
+            what = f"`{ast.unparse(node.iter)[:60]}` may hand out a buffer again that the device still reads"
+            raise Unplannable("may-alias", node.iter, what)
+    for touch in touches(outer, module, effects):
+        harmless = touch.how == "attribute" or touch.owner in own or _is_own(touch.node, own)
+        harmless = harmless or (touch.how != "anything" and _fills_container(touch.node, module, effects.inference))
+        if not harmless and not _is_traced(touch.node, module, effects.inference):
+            what = f"{touch.what}: the device may still read it, if nobody waits for its result"
+            raise Unplannable("may-alias", touch.node, what)
+
+
+def _fills_container(node: ast.AST, module: SourceModule, infer: Inference) -> bool:
+    """Whether a list or dict gets other items: what a compiled function was given of it stays as it is."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=held)) | ast.Subscript(value=held) | ast.AugAssign(target=held):
+            return isinstance(infer.kind(held, module), Sequence | Mapping | Record)
+    return False
 
 
 def _is_traced(node: ast.AST, module: SourceModule, infer: Inference) -> bool:
@@ -304,18 +324,3 @@ def _is_container(iterable: ast.expr, module: SourceModule, infer: Inference) ->
         case ast.Call(func=ast.Attribute(value=value, attr="items" | "keys" | "values"), args=[]):
             return isinstance(infer.kind(value, module), Mapping)
     return isinstance(infer.kind(iterable, module), Array | NdArray | Sequence | Record | Mapping | Range)
-
-
-def _check_donation(sync: Sync, loop: LoopStatement, module: SourceModule, infer: Inference) -> None:
-    """A buffer that is handed on might be donated, and gone when it is read at last."""
-    names = {n.id for n in walk(sync.device) if isinstance(n, ast.Name)}
-    if not any(b"donate" in document.source for document in infer.project.documents.values()):
-        return
-    for call in _calls_in(loop, module):
-        if call is sync.pull or statement_of(call, module) is sync.statement:
-            continue
-        passed = [n for a in [*call.args, *[k.value for k in call.keywords]] for n in walk(a)]
-        handed = next((n for n in passed if isinstance(n, ast.Name) and n.id in names), None)
-        if handed is not None:
-            what = f"`{handed.id}` is handed to `{ast.unparse(call.func)}`, which might donate its buffers"
-            raise Unplannable("donated-later-read", handed, what)
