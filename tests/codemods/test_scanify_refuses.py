@@ -26,6 +26,22 @@ opt = optax.adam(1e-2)
 """
 
 REFUSED = {
+    "a dict is gone through in its order": (
+        """
+        class Stacked(eqx.Module):
+            layers: dict[str, eqx.nn.Linear]
+
+            def __call__(self, x):
+                first, second = self.layers.values()
+                return second(first(x))
+
+        def f(net: Stacked, x: jax.Array, n: int):
+            for _ in range(n):
+                x = x + 0.1 * net(x)
+            return x
+        """,
+        "key-order",
+    ),
     "a Python number goes through equinox's jit, which leaves it one": (
         """
         @eqx.filter_jit

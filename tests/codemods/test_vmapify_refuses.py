@@ -616,6 +616,23 @@ REFUSED = {
         """,
         "unhashable-static",
     ),
+    "a field is a dict that the callee goes through in its order": (
+        """
+        class Stacked(eqx.Module):
+            layers: dict[str, eqx.nn.Linear]
+
+            def apply(self, x):
+                first, second = self.layers.values()
+                return second(first(x))
+
+            def __call__(self, x):
+                return self.apply(x)
+
+        def f(net: Stacked, xs: jax.Array):
+            return [net(x) for x in xs]
+        """,
+        "key-order",
+    ),
     "it cannot be told what the callee returns": (
         """
         class Odd(eqx.Module):

@@ -17,6 +17,7 @@ from jitmod.analysis.fold import fold
 from jitmod.analysis.graph import Graph
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts, is_heavy, jitted_target
+from jitmod.analysis.keys import check_nodes
 from jitmod.analysis.legality import (
     LiveOuts,
     check_bounds,
@@ -173,6 +174,7 @@ def batch(loop: Loop, effects: Effects, contexts: Contexts, heavy: ast.Call) -> 
         raise Unplannable("timing-loop", heavy, what)
     emits = _with_last(emits, body, outs)
     check_results((e.value for e in emits), heavy)
+    check_nodes(mapped, loop.module, effects)
     check_clock(loop, body, infer)
     check_try_around(loop, infer)
     if not collectors or any(c.init is None for c in collectors):

@@ -11,6 +11,7 @@ from jitmod.analysis.effects import Effects
 from jitmod.analysis.hazards import Hazard, hazard
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.loops import Unplannable
+from jitmod.analysis.ssa import Node
 from jitmod.analysis.values import (
     Array,
     ClassRef,
@@ -94,6 +95,20 @@ def _dicts_in_order(node: ast.AST, module: SourceModule, infer: Inference) -> It
                 yield from _dicts(arg, module, infer)
         case ast.Starred(value=value, ctx=ast.Load()):
             yield from _dicts(value, module, infer)
+        case ast.Call(func=ast.Attribute(value=base, attr=attr), args=[], keywords=[]) if attr in _VIEWS:
+            if not _is_read_elsewhere(node, module, infer):
+                yield base  # `first, second = layers.values()`, `run(layers.values())`
+        case ast.Assign(targets=[ast.Tuple() | ast.List()], value=value) if not isinstance(value, ast.Call):
+            yield from _dicts(value, module, infer)
+
+
+def _is_read_elsewhere(view: ast.Call, module: SourceModule, infer: Inference) -> bool:
+    """Whether the order of a view does not matter, or what reads the view is looked at itself."""
+    parent = module.parents[view]
+    if isinstance(parent, ast.For | ast.comprehension | ast.Starred | ast.Compare):
+        return True
+    name = infer.dotted(parent.func, module) if isinstance(parent, ast.Call) else None
+    return name in _ANY_ORDER | _IN_ORDER | _WRAPPING
 
 
 def _fills_by_key(loop: ast.For) -> bool:
@@ -152,6 +167,13 @@ def check_order(
     if any(may_hold_dicts(kind, effects.inference) for kind in kinds):
         for found in in_order(parts, module, effects, sorted_already):
             raise Unplannable(found.reason, parts[0], f"{found.what} ({found.path}:{found.line})")
+
+
+def check_nodes(nodes: Sequence[Node], module: SourceModule, effects: Effects) -> None:
+    """As `check_order`, of the computations of a loop that move into a compiled function."""
+    kinds = [value.kind for node in nodes for value in node.uses.values()]
+    parts = [node.statement if node.whole else node.expr for node in nodes]
+    check_order(kinds, [part for part in parts if part is not None], module, effects)
 
 
 def may_hold_dicts(kind: Kind, infer: Inference, seen: frozenset[Class] = frozenset()) -> bool:

@@ -18,6 +18,7 @@ from jitmod.analysis.carries import begins_weakly, check_carry, check_likely_bug
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.fold import fold
 from jitmod.analysis.graph import Graph
+from jitmod.analysis.keys import check_nodes
 from jitmod.analysis.legality import (
     LiveOuts,
     check_bounds,
@@ -120,6 +121,7 @@ def scanned(loop: Loop, effects: Effects) -> ScanPlan | None:
     check_names(loop, body, infer)
     check_late_readers(loop, body, names, infer)
     check_carry(carry, device, loop, effects)
+    check_nodes(device, loop.module, effects)
     feeds, feeders = _feeds(device, scannable, block, loop)
     entries = frozenset(c.entry for c in carry)
     due, steady, appends = _host_work(loop, graph, block, feeders, entries)
