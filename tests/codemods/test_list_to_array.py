@@ -37,6 +37,17 @@ REWRITTEN = {
         def workload(rep):
             return means([XS + rep, XS]), means([])
         """,
+    "pairs, and a list that is kept": """
+        def pairs(xs: jax.Array):
+            return jnp.array([(jnp.sum(x), jnp.max(x)) for x in xs])
+
+        def kept(xs: jax.Array):
+            ys = [jnp.exp(x) for x in xs]
+            return jnp.array(ys), ys[0]
+
+        def workload(rep):
+            return pairs(XS + rep), kept(XS), kept(jnp.full((3, 2), 2.0))
+        """,
     "weakly typed results": """
         def marks(xs: jax.Array):
             return jnp.array([jnp.exp(x) for x in xs])

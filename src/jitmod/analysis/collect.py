@@ -148,11 +148,23 @@ def block_of(loop: Loop) -> list[ast.stmt]:
 
 def array_makers(loop: Loop, infer: Inference) -> frozenset[str]:
     """`jax.numpy.stack` and its like, where a list that the loop fills is made one array by them, then or later."""
+    folds, _ = _folds(loop, infer)
+    return frozenset(infer.dotted(fold.func, loop.module) or "" for fold in folds)
+
+
+def is_array_alone(loop: Loop, infer: Inference) -> bool:
+    """Whether nothing but an array is ever made of the list that a comprehension gives."""
+    folds, reads = _folds(loop, infer)
+    return isinstance(loop.node, ast.ListComp) and 0 < len(folds) == reads
+
+
+def _folds(loop: Loop, infer: Inference) -> tuple[list[ast.Call], int]:
+    """The calls that make an array of a list that the loop fills, and how often the list is read at all."""
     module = loop.module
     if isinstance(loop.node, ast.ListComp):
         parent = module.parents[loop.node]
         if isinstance(parent, ast.Call) and parent.args == [loop.node] and is_fold(parent, loop, infer):
-            return frozenset({infer.dotted(parent.func, module) or ""})
+            return [parent], 1
     match loop.statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is loop.node:
             names = {name}
@@ -161,10 +173,10 @@ def array_makers(loop: Loop, infer: Inference) -> frozenset[str]:
             appends = (f.value for f in called if isinstance(f, ast.Attribute) and f.attr == "append")
             names = {holder.id for holder in appends if isinstance(holder, ast.Name)}
         case _:
-            return frozenset()
-    reads = (n for n in walk(module.scope_of(loop.statement).node) if isinstance(n, ast.Name) and n.id in names)
-    folds = (_fold(n, loop, infer) for n in reads)
-    return frozenset(infer.dotted(fold.func, module) or "" for fold in folds if fold is not None)
+            return [], 0
+    named = (n for n in walk(module.scope_of(loop.statement).node) if isinstance(n, ast.Name) and n.id in names)
+    reads = [n for n in named if isinstance(n.ctx, ast.Load)]
+    return [fold for n in reads if (fold := _fold(n, loop, infer)) is not None], len(reads)
 
 
 def _fold(use: ast.Name, loop: Loop, infer: Inference) -> ast.Call | None:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 
 from jitmod.analysis.batching import BatchPlan, batch
+from jitmod.analysis.collect import is_array_alone
 from jitmod.analysis.convolutions import convolutions
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts
@@ -33,7 +34,7 @@ def batched(
 ) -> Patch | Refusal:
     """The finding of `codemod` for a loop that calls `heavy`; `what` says in words what the patch does.
 
-    `strengthens`: what the compiled function gives is never weakly typed.
+    `strengthens`: what takes the place of the array is never weakly typed.
     """
     document = loop.module.document
     site = document.site(loop.node, loop.symbol)
@@ -41,12 +42,22 @@ def batched(
     try:
         decided = batch(loop, effects, contexts, heavy)
         knob = _batch_size(heavy, loop, effects)
-        function, variant = _variant(Compiled, decided, effects, namer, knob, strengthens)
+        strong = strengthens and _is_the_array(decided, effects)
+        function, variant = _variant(Compiled, decided, effects, namer, knob, strong)
     except REFUSING as why:
         return refused(codemod, site, why)
     message = f"{what}; they move into `{function.name}`"
     variants = (variant, *_in_chunks(decided, effects, contexts, before, namer, knob))
     return Patch(codemod, site, message, variants, decided.assumptions, (function.name,))
+
+
+def _is_the_array(plan: BatchPlan, effects: Effects) -> bool:
+    """Whether the array itself is what the compiled function gives: no list that is made one only later."""
+    if plan.collectors:
+        return all(collector.folds for collector in plan.collectors)
+    (emit, *others) = plan.emits
+    whole = isinstance(plan.loop.node, ast.ListComp) and emit.readers == (plan.loop.node.elt,) and not others
+    return whole and isinstance(emit.value.kind, Array) and is_array_alone(plan.loop, effects.inference)
 
 
 def _variant(
