@@ -66,7 +66,7 @@ def test_tables_go_to_the_end_of_the_file(tmp_path: Path, before: str, newline: 
     file = tmp_path / "pyproject.toml"
     if before:
         file.write_bytes(before.replace("\n", newline).encode())
-    workloads = [Workload("a\\b", 'x "y".py:run', "x.py:setup", covers=("src/**",)), Workload("c", "tests/t.py::test")]
+    workloads = [Workload("a\\b", 'x "y".py:run', "x.py:setup", covers=("src/**",)), Workload("🚀", "é\x7f.py::t")]
     add_to(file, as_toml(workloads))
     text = file.read_bytes().decode()
     assert text.startswith(before.replace("\n", newline))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import textwrap
 from pathlib import Path
 
@@ -90,6 +91,43 @@ def test_line_ends_and_marks_survive(script: str, newline: str, mark: bytes, end
     document, (patch,) = found(codemod, stored(CODE))
     assert isinstance(patch, Patch) and patch.neutral
     assert compose(document, patch.variants[0].realise({})) == stored(NEW)
+
+
+def test_what_a_file_prints_and_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "beside_it.py").write_text("WORD = 'loaded'\n")
+    script = textwrap.dedent(SCRIPTS["a command"]) + "\n\nfrom beside_it import WORD\n\nprint(WORD)\n"
+    before = list(sys.path)
+    (codemod,) = load(written(tmp_path, script))
+    assert capsys.readouterr() == ("", "loaded\n")
+    assert sys.path == before
+
+    class Loud(type(codemod)):  # type: ignore[misc]
+        def transform(self, text: str, path: str) -> str:
+            print(path)
+            return str(super().transform(text, path))
+
+    assert found(Loud(), CODE.encode())[1]
+    assert capsys.readouterr() == ("", "app.py\n")
+
+
+@pytest.mark.parametrize("body", ["raise RuntimeError('no')", "edit = Edit(0, 3, '(((')"], ids=["raises", "breaks"])
+def test_a_codemod_of_ones_own_that_fails_is_told(body: str, tmp_path: Path) -> None:
+    script = f"""
+        from jitmod.model import Edit, Patch, Variant
+        from jitmod.rewrite.codemod import Codemod
+
+
+        class Wrong(Codemod):
+            id, summary, examples = "wrong", "goes wrong", ()
+
+            def find(self, document, project):
+                {body}
+                site = document.site(document.tree.body[0], "<module>")
+                yield Patch(self.id, site, "wrong", (Variant("text", (edit,)),))
+        """
+    (refusal,) = found(load(written(tmp_path, script))[0], CODE.encode())[1]
+    assert isinstance(refusal, Refusal) and refusal.reason == "unparsable"
+    assert refusal.message.startswith("wrong raised ")
 
 
 def test_names_and_places(tmp_path: Path) -> None:

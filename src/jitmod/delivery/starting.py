@@ -46,15 +46,20 @@ def _targets(path: str, project: Project) -> Iterator[_Target]:
 
 
 def as_toml(workloads: Iterable[Workload]) -> str:
-    """The tables of pyproject.toml; JSON's strings are TOML's."""
+    """The tables of pyproject.toml."""
     tables = []
     for workload in workloads:
         lines = ["[[tool.jitmod.workloads]]"]
-        lines += [f"{key} = {json.dumps(value)}" for key, value in (("name", workload.name), ("run", workload.run))]
-        lines += [f"setup = {json.dumps(workload.setup)}"] if workload.setup is not None else []
-        lines += [f"covers = [{', '.join(map(json.dumps, workload.covers))}]"] if workload.covers else []
+        lines += [f"{key} = {_string(value)}" for key, value in (("name", workload.name), ("run", workload.run))]
+        lines += [f"setup = {_string(workload.setup)}"] if workload.setup is not None else []
+        lines += [f"covers = [{', '.join(map(_string, workload.covers))}]"] if workload.covers else []
         tables.append("".join(f"{line}\n" for line in lines))
     return "\n".join(tables)
+
+
+def _string(text: str) -> str:
+    """A string of TOML: one of JSON, but that it has no halves of characters, and writes DEL as an escape."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def add_to(file: Path, text: str) -> None:
@@ -69,7 +74,7 @@ def add_to(file: Path, text: str) -> None:
         if whole != added:
             raise DeliveryError(f"{file} has workloads already")
         replace_file(file, after)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
         raise DeliveryError(f"{file}: tables cannot be put at its end: {error}") from None
     except OSError as error:
         raise DeliveryError(f"{file} cannot be written: {error.strerror}") from None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +14,8 @@ from typing import ClassVar
 
 from jitmod.analysis.equalities import exact_checks
 from jitmod.analysis.jits import analyses
-from jitmod.model import Finding, Patch, Refusal, SourceError
+from jitmod.model import Finding, Patch, Refusal, Site, SourceError
+from jitmod.rewrite.edits import compose
 from jitmod.rewrite.observed import improved
 from jitmod.source.document import Document
 from jitmod.source.project import Project
@@ -118,11 +121,31 @@ def scan(codemods: Iterable[Codemod], project: Project, paths: Iterable[str]) ->
             document = project.documents[path]
             own = project.around(document)
             for codemod in codemods:
-                found = improved(list(codemod.find(document, own)), codemod.find, document, own)
+                found = _found(codemod, document, own)
                 compared = [_with_checks(f, document, own) if codemod.rounds else f for f in found]
                 findings += [_in_cell(finding, document, project) for finding in compared]
     findings.sort(key=lambda f: (f.site.path, f.site.line, f.site.column, f.codemod))
     return Scan(tuple(findings), errors)
+
+
+def _found(codemod: Codemod, document: Document, project: Project) -> list[Finding]:
+    """What a codemod finds in a file. One that is not jitmod's own may fail: that is a refusal of the file."""
+    with contextlib.redirect_stdout(sys.stderr):  # results alone go to stdout, whatever a codemod prints
+        try:
+            found = improved(list(codemod.find(document, project)), codemod.find, document, project)
+            if not _is_ours(codemod):
+                for variant in (v for f in found if isinstance(f, Patch) for v in f.variants):
+                    compose(document, variant.realise({}))
+        except Exception as error:
+            if _is_ours(codemod):
+                raise
+            what = f"{codemod.id} raised {type(error).__name__}: {error}"
+            return [Refusal(codemod.id, Site(document.path, 1, 1, 1), "unparsable", what)]
+    return found
+
+
+def _is_ours(codemod: Codemod) -> bool:
+    return type(codemod).__module__.partition(".")[0] == "jitmod"
 
 
 def _with_checks(finding: Finding, document: Document, project: Project) -> Finding:

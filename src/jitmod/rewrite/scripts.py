@@ -61,12 +61,18 @@ def _run(path: Path) -> ModuleType:
 
 
 def _called(function: Any, path: Path) -> None:
+    """Run what a file says, as Python runs a script: what lies beside it can be imported. It prints to stderr."""
+    beside = str(path.resolve().parent)
+    sys.path.append(beside)
     try:
-        function()
+        with contextlib.redirect_stdout(sys.stderr):
+            function()
     except ModuleNotFoundError as error:
         raise ScriptError(_BOWLER if error.name == "bowler" else f"{path}: {error}") from None
     except (Exception, SystemExit) as error:
         raise ScriptError(f"{path} raised {type(error).__name__}: {error}") from None
+    finally:
+        sys.path.remove(beside)
 
 
 def _own(module: ModuleType) -> Iterator[Codemod]:
