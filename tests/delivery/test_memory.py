@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from jitmod.delivery.memory import Memory, digest, environment
+from jitmod.delivery.memory import Memory, digest, environment, programs
 from jitmod.model import Edit, Patch, Site, Status, Variant, Verdict
 from jitmod.source.config import GateSettings, Workload
 from jitmod.source.document import Document
@@ -52,6 +52,13 @@ def test_a_folder_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     Memory(tmp_path / "file", "").keep("k", REJECTED)
     assert (tmp_path / "file").read_text() == ""
+
+
+def test_a_benchmark_counts_where_the_project_excludes_it(tmp_path: Path) -> None:
+    before = programs([WORKLOAD], tmp_path)
+    (tmp_path / "w.py").write_text("def run(): ...\n")
+    after = programs([WORKLOAD], tmp_path)
+    assert before != after == programs([replace(WORKLOAD, run="w.py::run", setup="no.py:f")], tmp_path)
 
 
 def test_code_and_environment() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pathspec
 
-from jitmod.delivery.memory import Memory, digest
+from jitmod.delivery.memory import Memory, digest, programs
 from jitmod.delivery.preview import document_diff, realised
 from jitmod.delivery.queue import FoundPatch
 from jitmod.model import Patch, Status, Variant, Verdict
@@ -130,7 +130,8 @@ def attempt(
     edits = patch.variants[0].realise({})
     key = None
     if workloads and terms.memory is not None:
-        key = terms.memory.key(patch, digest(project), workloads, terms.settings, terms.python, terms.require_gpu)
+        code = f"{digest(project)} {programs(workloads, root)}"
+        key = terms.memory.key(patch, code, workloads, terms.settings, terms.python, terms.require_gpu)
     known = terms.memory.recall(key) if terms.memory is not None and key is not None else None
     if known is not None:
         verdict = replace(known, why=f"{known.why} (as before; --fresh tries it again)")

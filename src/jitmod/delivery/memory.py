@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jitmod import __version__
 from jitmod.model import Patch, Status, Verdict
 from jitmod.source.config import GateSettings, Workload
 from jitmod.source.project import Project
@@ -48,7 +49,7 @@ class Memory:
 
     def key(self, patch: Patch, code: str, workloads: Sequence[Workload], settings: GateSettings, *more: object) -> str:
         """The name of a trial: `code` is the digest of the project's sources."""
-        said = [_FORMAT, self.environment, code, patch.codemod, patch.site.path,
+        said = [_FORMAT, __version__, self.environment, code, patch.codemod, patch.site.path,
                 [dataclasses.asdict(variant) for variant in patch.variants],
                 [dataclasses.asdict(workload) for workload in workloads], dataclasses.asdict(settings), *map(str, more)]
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
@@ -87,4 +88,14 @@ def digest(project: Project) -> str:
     whole = hashlib.sha256()
     for path, document in sorted(project.documents.items()):
         whole.update(f"{path}\0{hashlib.sha256(document.source).hexdigest()}\0".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
+
+
+def programs(workloads: Sequence[Workload], root: Path) -> str:
+    """The digest of the files that workloads name: a project may exclude its benchmarks from what is read."""
+    whole = hashlib.sha256()
+    named = (spec for w in workloads for spec in (w.run, w.setup, w.metric) if spec is not None)
+    for path in sorted({spec.partition(":")[0] for spec in named}):
+        with contextlib.suppress(OSError):
+            whole.update(f"{path}\0{hashlib.sha256((root / path).read_bytes()).hexdigest()}\0".encode())
     return whole.hexdigest()
