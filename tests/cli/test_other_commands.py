@@ -153,6 +153,9 @@ def test_init_names_what_runs_the_patches(run: Run, checkout: Path) -> None:
     shown = run(checkout, "init", "--dry-run")
     assert shown.exit_code == 0 and 'run = "bench.py:run"\ncovers = ["src/app.py"]\n' in shown.stdout, shown.output
     assert (checkout / "pyproject.toml").read_text() == before
+    (checkout / "broken.py").write_text("def f(:\n")
+    shown = run(checkout, "init", "--dry-run")
+    assert shown.exit_code == 2 and "broken.py:1:7: error" in shown.stderr and "bench.py:run" in shown.stdout
 
 
 def test_a_guard_runs_every_workload(run: Run, checkout: Path) -> None:

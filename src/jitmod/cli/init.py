@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jitmod.cli.options import Paths
-from jitmod.cli.session import UsageError, failing_clearly, open_session
+from jitmod.cli.session import UsageError, failing_clearly, jitmod_version, open_session
 
 
 def init(
@@ -19,6 +19,8 @@ def init(
         from jitmod.delivery.job import findings
         from jitmod.delivery.starting import add_to, as_toml, workloads_for
         from jitmod.model import Patch
+        from jitmod.report import text
+        from jitmod.report.run import Run
         from jitmod.source.files import discover
         from jitmod.source.project import Project
 
@@ -27,6 +29,9 @@ def init(
         if session.config.workloads:
             raise UsageError(f"{file} has workloads already: {', '.join(w.name for w in session.config.workloads)}")
         found = findings(session.request, session.root)
+        run = Run(jitmod_version(), found.entries, found.errors)
+        for line in text.error_lines(run):
+            typer.echo(line, err=True)
         patched = {e.outcome.finding.site.path for e in found.entries if isinstance(e.outcome.finding, Patch)}
         project = Project.build(session.root, discover(session.root, [session.root], session.request.exclude))
         workloads = workloads_for(project, patched)
@@ -36,11 +41,13 @@ def init(
         if not workloads:
             what = "nothing there could be rewritten" if not patched else "nothing was found that runs it"
             typer.echo(f"jitmod: {what}; pyproject.toml stays as it is", err=True)
-            raise typer.Exit(0 if not patched else 1)
-        text = as_toml(workloads)
+            raise typer.Exit(2 if run.is_incomplete else int(bool(patched)))
+        tables = as_toml(workloads)
         if dry_run:
-            typer.echo(text, nl=False)
+            typer.echo(tables, nl=False)
         else:
-            add_to(file, text)
+            add_to(file, tables)
             names = ", ".join(workload.name for workload in workloads)
             typer.echo(f"pyproject.toml names {len(workloads)} workloads ({names}); commit it, then: jitmod apply .")
+        if run.is_incomplete:
+            raise typer.Exit(2)
