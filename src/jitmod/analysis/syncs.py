@@ -20,6 +20,7 @@ from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import is_heavy, jitted_target
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.managers import may_swallow
+from jitmod.analysis.stable import block_of
 from jitmod.analysis.syntax import between, calls_outside_functions
 from jitmod.analysis.trackers import wrapped
 from jitmod.analysis.values import Array, Device, Kind, Mapping, NdArray, Range, Record, Routine, Sequence
@@ -32,7 +33,6 @@ _WAITING = frozenset({"float", "int", "bool", "complex", "print", "str", "repr",
 _WAITING_METHODS = frozenset({"item", "tolist", "block_until_ready"})
 _PASSING = frozenset({"enumerate", "reversed", "sorted", "list", "tuple"})
 _SCOPES = frozenset({"locals", "vars", "eval", "exec"})
-_BLOCKS = ("body", "orelse", "finalbody")
 LoopStatement = ast.For | ast.While
 
 
@@ -155,7 +155,7 @@ def _init(statement: ast.stmt, name: str, scope: Scope) -> ast.stmt:
 
 def _beside(statement: ast.stmt, init: ast.stmt, module: SourceModule) -> ast.stmt | None:
     """The statement around `statement`, or itself, that stands in the block of `init` behind it."""
-    block = _block(init, module)
+    block = block_of(init, module)
     for node in (statement, *module.ancestors(statement)):
         if isinstance(node, ast.stmt) and node in block:
             inside = loop_around(statement, module) in (node, *between(statement, node, module))
@@ -163,15 +163,9 @@ def _beside(statement: ast.stmt, init: ast.stmt, module: SourceModule) -> ast.st
     return None
 
 
-def _block(statement: ast.stmt, module: SourceModule) -> list[ast.stmt]:
-    parent = module.parents[statement]
-    blocks = (getattr(parent, name, None) for name in _BLOCKS)
-    return next((b for b in blocks if isinstance(b, list) and statement in b), [])
-
-
 def _check_known(name: str, init: ast.stmt, outer: ast.stmt, module: SourceModule) -> None:
     """A list has to be empty when the loop begins, and nobody may know it by another name."""
-    block = _block(init, module)
+    block = block_of(init, module)
     for statement in block[block.index(init) + 1 : block.index(outer)]:
         for node in walk(statement):
             if isinstance(node, ast.Name) and node.id == name:

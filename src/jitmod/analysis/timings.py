@@ -12,6 +12,7 @@ from jitmod.analysis.effects import Effects
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import is_heavy, jitted_target
 from jitmod.analysis.reaching import reaching
+from jitmod.analysis.stable import block_of
 from jitmod.analysis.syncs import waits
 from jitmod.analysis.syntax import calls_outside_functions
 from jitmod.analysis.values import Routine
@@ -70,12 +71,8 @@ def _reads(value: ast.expr, module: SourceModule, infer: Inference) -> bool:
 
 def _between(start: ast.stmt, end: ast.stmt, module: SourceModule) -> tuple[ast.stmt, ...]:
     """The statements between two of one block; none where they do not stand in one."""
-    parent = module.parents[start]
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and start in block and end in block:
-            return tuple(block[block.index(start) + 1 : block.index(end)])
-    return ()
+    block = block_of(start, module)
+    return tuple(block[block.index(start) + 1 : block.index(end)]) if end in block else ()
 
 
 def unblocked(timing: Timing, module: SourceModule, infer: Inference) -> ast.Call | None:

@@ -152,12 +152,10 @@ def _with_checks(finding: Finding, document: Document, project: Project) -> Find
     """A patch with the places that compare exactly what its function gives."""
     if not isinstance(finding, Patch):
         return finding
-    module, line = project.module(document), finding.site.line
-    inside = [f for f in module.functions.values() if f.node.lineno <= line <= (f.node.end_lineno or 0)]
-    if not inside:
+    function = project.module(document).function_at(finding.site.line, finding.site.line)
+    if function is None:
         return finding
     effects, _ = analyses(project)
-    function = min(inside, key=lambda f: (f.node.end_lineno or 0) - f.node.lineno)
     return replace(finding, compared=exact_checks(function, effects.inference))
 
 

@@ -74,9 +74,7 @@ def _site(document: Document, project: Project, edits: Sequence[Edit]) -> Site:
     """From the first to the last line that changes, in the function that holds them all."""
     first, last = min(e.start for e in edits), max(max(e.start, e.end - 1) for e in edits)
     lines = [sum(start <= place for start in document.line_starts) for place in (first, last)]
-    functions = project.module(document).functions.values()
-    around = [f for f in functions if f.node.lineno <= lines[0] and lines[1] <= (f.node.end_lineno or 0)]
-    inner = min(around, key=lambda f: (f.node.end_lineno or 0) - f.node.lineno, default=None)
+    inner = project.module(document).function_at(*lines)
     return Site(document.path, lines[0], 1, lines[1], inner.name if inner is not None else "<module>")
 
 

@@ -31,7 +31,7 @@ def load(path: Path) -> list[Codemod]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ScriptError(f"{path} cannot be read: {error}") from None
-    with _recorded(path, text) as queries:
+    with _recorded(text) as queries:
         module = _run(path)
         main = getattr(module, "main", None)
         if not queries and _imports_bowler(text):
@@ -72,7 +72,8 @@ def _called(function: Any, path: Path) -> None:
     except (Exception, SystemExit) as error:
         raise ScriptError(f"{path} raised {type(error).__name__}: {error}") from None
     finally:
-        sys.path.remove(beside)
+        with contextlib.suppress(ValueError):  # the file may have set the path anew
+            sys.path.remove(beside)
 
 
 def _own(module: ModuleType) -> Iterator[Codemod]:
@@ -120,7 +121,7 @@ def _held(module: ModuleType) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _recorded(path: Path, text: str) -> Iterator[list[Any]]:
+def _recorded(text: str) -> Iterator[list[Any]]:
     """While a Bowler script runs: its queries are kept where it would execute them."""
     kept: list[Any] = []
     if not _imports_bowler(text):

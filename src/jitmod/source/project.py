@@ -82,6 +82,11 @@ class SourceModule:
     document: Document
     is_package: bool
 
+    def function_at(self, first: int, last: int) -> Function | None:
+        """The innermost function that holds these lines, from 1."""
+        around = [f for f in self.functions.values() if f.node.lineno <= first and last <= (f.node.end_lineno or 0)]
+        return min(around, key=lambda f: (f.node.end_lineno or 0) - f.node.lineno, default=None)
+
     @cached_property
     def scopes(self) -> Mapping[ast.AST, Scope]:
         """Every scope of the file by its node."""
