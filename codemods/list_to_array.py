@@ -120,5 +120,4 @@ def distances(points: jax.Array, centre: jax.Array):
             heavy = heavy_calls(loop, effects) if len(makers) == 1 else []
             if heavy and not heavy_calls(loop, narrow):
                 what = f"compute what `{ast.unparse(heavy[0].func)}` gives for every item at once"
-                keeps = "jax.numpy.stack" in makers
-                yield batched(self.id, loop, heavy[0], effects, contexts, namer, what, not keeps)
+                yield batched(self.id, loop, heavy[0], effects, contexts, namer, what)

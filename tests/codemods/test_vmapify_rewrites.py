@@ -524,6 +524,26 @@ EXAMPLE_CALLS = {
 }
 
 
+def test_an_array_of_a_list_is_never_weakly_typed() -> None:
+    body = """
+@jax.jit
+def wave(x):
+    return jnp.sin(x) * 2
+
+def f(xs: jax.Array):
+    return jnp.array([wave(x) for x in xs]), jnp.stack([wave(x) for x in xs])
+
+def workload():
+    return f(jnp.where(jnp.arange(3) > 1, 1.0, 2.0))
+"""
+    before = program(DATA + body)
+    after = rewritten(before)
+    assert after.count("jax.lax.map(") == 2
+    arrays = jax.tree.leaves(run(after)[0])[:2]
+    for array, weak in zip(arrays, (False, True), strict=True):
+        assert array.weak_type is weak
+
+
 def test_a_comprehension_right_before_its_stack_becomes_one_call() -> None:
     after = rewritten(program(DATA + PROGRAMS["a comprehension that is stacked later"].replace("\n        ", "\n")))
     assert "    preds = _f_batched(x, nets) if len(nets) else jnp.array([])\n    return jnp.mean(" in after

@@ -6,12 +6,12 @@ import ast
 from dataclasses import replace
 
 from jitmod.analysis.batching import BatchPlan, batch
-from jitmod.analysis.collect import is_array_alone
+from jitmod.analysis.collect import array_makers, is_array_alone
 from jitmod.analysis.convolutions import convolutions
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.loops import Loop, Unplannable
-from jitmod.analysis.values import Array, NdArray
+from jitmod.analysis.values import Array, Instance, NdArray, Routine, Transformed
 from jitmod.model import Knob, Patch, Refusal, Variant
 from jitmod.rewrite.chunks import Chunked
 from jitmod.rewrite.edits import EditConflict, compose
@@ -30,25 +30,31 @@ def batched(
     contexts: Contexts,
     namer: Namer,
     what: str,
-    strengthens: bool = False,
 ) -> Patch | Refusal:
-    """The finding of `codemod` for a loop that calls `heavy`; `what` says in words what the patch does.
-
-    `strengthens`: what takes the place of the array is never weakly typed.
-    """
+    """The finding of `codemod` for a loop that calls `heavy`; `what` says in words what the patch does."""
     document = loop.module.document
     site = document.site(loop.node, loop.symbol)
     before = namer.copy()
     try:
         decided = batch(loop, effects, contexts, heavy)
         knob = _batch_size(heavy, loop, effects)
-        strong = strengthens and _is_the_array(decided, effects)
+        strong = _may_be_weak(heavy, loop, effects) and _is_the_array(decided, effects)
         function, variant = _variant(Compiled, decided, effects, namer, knob, strong)
     except REFUSING as why:
         return refused(codemod, site, why)
     message = f"{what}; they move into `{function.name}`"
     variants = (variant, *_in_chunks(decided, effects, contexts, before, namer, knob))
     return Patch(codemod, site, message, variants, decided.assumptions, (function.name,))
+
+
+def _may_be_weak(heavy: ast.Call, loop: Loop, effects: Effects) -> bool:
+    """Whether an array is made of a list, never weakly typed, whose items may be: those of a Module have its type."""
+    makers = array_makers(loop, effects.inference)
+    kind = effects.inference.kind(heavy.func, loop.module)
+    while isinstance(kind, Transformed):
+        kind = kind.base
+    of_module = isinstance(kind, Instance) or (isinstance(kind, Routine) and kind.receiver is not None)
+    return bool(makers) and "jax.numpy.stack" not in makers and not of_module
 
 
 def _is_the_array(plan: BatchPlan, effects: Effects) -> bool:
