@@ -61,9 +61,10 @@ contract: $(VENV)/test.stamp
 	JITMOD_OPENAPI=$(CURDIR)/$(VENV)/npm/node_modules/@octokit/openapi/generated/api.github.com.json \
 	  $(BIN)/pytest tests/delivery/test_contract.py
 
-# Not in CI. kills: end runs at 30 moments with SIGKILL. statistics: false accepts and power of the gate, on an idle machine.
+# Not in CI. kills: end trials at 30 moments, and apply and pr at 50, with SIGKILL. statistics: false accepts and power of the gate, on an idle machine.
 kills: $(VENV)/test.stamp
 	JITMOD_KILLS=30 $(BIN)/pytest tests/trial/test_command.py -k killed
+	JITMOD_KILLS=50 $(BIN)/pytest tests/delivery/test_kills.py
 
 statistics: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/gate_statistics.py collect $(VENV)/windows.json

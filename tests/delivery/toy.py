@@ -16,14 +16,17 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
+
+from documents import documents
 
 from jitmod.model import Assumption, Edit, Finding, Knob, Patch, Refusal, Status, Variant, Verdict
 from jitmod.rewrite.codemod import Codemod
 from jitmod.source.document import Document
 from jitmod.source.project import Project
+from jitmod.trial.job import digest
 
 
 class Toy(Codemod):
@@ -66,8 +69,9 @@ class ToyTrial:
 
 @dataclass
 class TrialLog:
-    """A trial function that writes down how it was called."""
+    """A trial function that writes down how it was called. `proven`: its documents are such that the gate accepts."""
 
+    proven: bool = False
     calls: list[dict[str, Any]] = field(default_factory=list)
     statuses: ClassVar[dict[str, Status]] = {"bad": Status.REJECTED, "lost": Status.UNPROVEN, "boom": Status.CRASHED}
 
@@ -99,6 +103,9 @@ class TrialLog:
         )
         judges = [{"warm": {"seconds": {"baseline": [0.04, 0.05, 0.9], "candidate": [0.025, 0.02, 0.024]}}}]
         job, evidence = {"symbol": symbol}, {"workload": workload.name, "judges": judges}
+        if accepted and self.proven:
+            job, evidence = documents(symbol)
+            verdict = replace(verdict, evidence_digest=digest(evidence))
         return ToyTrial(verdict, job, evidence, patch.variants[0], {"size": 8} if accepted else {})
 
 

@@ -12,7 +12,7 @@ from jitmod.rewrite import codemod
 
 if __name__ == "__main__":
     module = ModuleType("jitmod.trial.trial")
-    module.try_patch, module.try_arms = TrialLog(), WholeTrial()  # type: ignore[attr-defined]
+    module.try_patch, module.try_arms = TrialLog(proven=True), WholeTrial()  # type: ignore[attr-defined]
     sys.modules["jitmod.trial.trial"] = module
     codemod.available = lambda: {"toy": Toy}
     main()

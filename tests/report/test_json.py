@@ -105,6 +105,7 @@ def test_summary_counts(run: Run) -> None:
         "crashed": 0,
         "commits": 1,
         "branch": "jitmod/vmapify",
+        "bundle": None,
         "base_commit": "b" * 40,
         "dirty": True,
         "device": "cpu",

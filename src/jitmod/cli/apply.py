@@ -61,6 +61,10 @@ def apply(
     branch: Annotated[
         str | None, typer.Option("--branch", metavar="NAME", help="The branch to write; jitmod/NAMES if not given.")
     ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option("--bundle", metavar="DIR", help="Write accepted patches to a new folder, for jitmod pr --from."),
+    ] = None,
     base: Annotated[str | None, typer.Option("--base", metavar="REV", help="Start from this commit, not HEAD.")] = None,
     require_gpu: Annotated[bool, typer.Option("--require-gpu", help="A trial on a CPU proves nothing.")] = False,
     min_speedup: Annotated[
@@ -91,6 +95,8 @@ def apply(
             raise UsageError("--trial goes with --dry-run: without it every patch is tried anyway")
         if write and (dry_run or branch or base):
             raise UsageError("--write changes the files as they are: it goes without --dry-run, --branch and --base")
+        if bundle is not None and (dry_run or write or branch or with_test):
+            raise UsageError("--bundle goes without --dry-run, --write, --branch and --with-test: it has patches alone")
         given = words(context)
         if given is not None and dry_run and not trial:
             raise UsageError("--dry-run runs nothing: add --trial, or leave the command after -- out")
@@ -120,11 +126,13 @@ def apply(
             raise typer.Exit(_show_diff(tried, format, talk, tried=True))
         if write:
             raise typer.Exit(_write(session, terms, format, talk))
-        raise typer.Exit(_commit(session, terms, branch or f"jitmod/{session.label}", base, format, talk))
+        name = branch or f"jitmod/{session.label}"
+        raise typer.Exit(_commit(session, terms, name if bundle is None else bundle, base, format, talk))
 
 
-def _commit(session: Session, terms: Terms, branch: str, base: str | None, format: Format, talk: Talk) -> int:
-    from jitmod.delivery.job import onto_branch
+def _commit(session: Session, terms: Terms, where: str | Path, base: str | None, format: Format, talk: Talk) -> int:
+    """Commit what is accepted to a branch, or to a bundle, which is a folder."""
+    from jitmod.delivery.job import into_bundle, onto_branch
     from jitmod.delivery.repository import Repository, scrubbed_environment
     from jitmod.report import text
     from jitmod.report.run import Run
@@ -134,12 +142,16 @@ def _commit(session: Session, terms: Terms, branch: str, base: str | None, forma
         dirty = repository.dirty_files()
         if dirty:
             talk.say(_about_dirty(dirty, base))
-        done = onto_branch(session.request, repository, branch, base, terms, talk.progress)
+        if isinstance(where, Path):
+            done = into_bundle(session.request, repository, where, base, terms, talk.progress)
+        else:
+            done = onto_branch(session.request, repository, where, base, terms, talk.progress)
     run = Run(
         jitmod_version(),
         done.entries,
         done.errors,
-        branch=branch,
+        branch=where if isinstance(where, str) else None,
+        bundle=str(where) if isinstance(where, Path) else None,
         base_commit=done.start.base,
         resumed=done.start.resumed,
         dirty=bool(dirty),

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from jitmod.cli.apply import apply
+from jitmod.cli.bot import bot
 from jitmod.cli.check import check
 from jitmod.cli.codemods import new_codemod, test
 from jitmod.cli.command import WithCommand
@@ -32,6 +33,7 @@ app.command(cls=WithCommand)(apply)
 app.command()(check)
 app.command()(explain)
 app.command()(pr)
+app.command()(bot)
 app.command(cls=WithCommand)(record)
 app.command()(trial)
 app.command()(init)

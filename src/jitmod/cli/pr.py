@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jitmod.cli.bot import Dashboard, MostHourly, MostOpen, OneFor, Target, deliver_bundle, described, rules_of
 from jitmod.cli.options import Quiet
 from jitmod.cli.session import Talk, UsageError, failing_clearly
 
@@ -34,17 +35,38 @@ def pr(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the title and the text; push and open nothing.")
     ] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Deliver what jitmod apply --bundle DIR wrote, and no branch."),
+    ] = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option("--path", help="With --from: only below this folder may files change; may be repeated."),
+    ] = None,
+    one_for: OneFor = "codemod",
+    most_open: MostOpen = 5,
+    most_hourly: MostHourly = 2,
+    dashboard: Dashboard = True,
     quiet: Quiet = False,
 ) -> None:
     """Push a branch of accepted patches and open its pull request, or bring the open one up to date.
 
     The token is that of GH_TOKEN or GITHUB_TOKEN, or of gh. Commits of other people on the remote branch are never
     overwritten, what people wrote into the description stays, and what a person closed is not opened again.
+
+    With --from there is a pull request for each codemod or owner of a bundle, a few at a time; nothing of the project
+    runs; what the bundle shows to be gone is closed.
     """
     with failing_clearly():
         from jitmod.delivery.pull import commits, push, remote_name
         from jitmod.delivery.repository import Repository, scrubbed_environment
-        from jitmod.report.pull import Rewrite, body, title
+
+        if bundle is not None:
+            if branch is not None or dry_run:
+                raise UsageError("--from delivers a bundle: it goes without a branch and without --dry-run")
+            rules = rules_of(one_for, most_open, most_hourly, base, draft, label, reviewer)
+            deliver_bundle(bundle, path or ["."], Target(repo, remote, invited, dashboard), rules)
+            return
 
         talk = Talk(quiet, False)
         with scrubbed_environment():
@@ -52,10 +74,10 @@ def pr(
             name = branch or _only(repository)
             tip = repository.resolve(f"refs/heads/{name}")
             start = _start(repository, remote, base, tip)
-            rewrites = [Rewrite(one) for one in commits(repository, start, tip) if one.is_ours]
-            if not rewrites:
+            made = [one for one in commits(repository, start, tip) if one.is_ours]
+            if not made:
                 raise UsageError(f"{name} has no commits of jitmod's beyond {start[:10]}: jitmod apply makes them")
-            told, text = title(rewrites), body(rewrites, name, start[:10])
+            told, text = described(made, name, start[:10])
             if dry_run:
                 typer.echo(f"{told}\n\n{text}", nl=False)
                 return
@@ -64,7 +86,7 @@ def pr(
             hub = Hub(repo or remote_name(repository, remote), token())
             if not invited:
                 hub.check_invited()
-            pushed = push(repository, remote, name, start)
+            pushed = push(repository, remote, name, start, tip)
             talk.say(f"{name} {'is pushed to' if pushed else 'is already on'} {remote}")
             wanted = Request(name, base, told, text, draft, tuple(label or ()), tuple(reviewer or ()))
             opened = hub.deliver(wanted)

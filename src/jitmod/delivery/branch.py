@@ -39,11 +39,11 @@ class Branch:
             self._restore()
             raise CommitRefused(error.said) from None
         commit = self._git("rev-parse", "HEAD")
-        name = self.start.branch
         try:
-            self._git("update-ref", "-m", "jitmod: accepted patch", f"refs/heads/{name}", commit, self._held)
+            self._git("update-ref", "-m", "jitmod: accepted patch", self.start.reference, commit, self._held)
         except GitFailed as error:
-            raise DeliveryError(f"branch {name} was moved by someone else during the run: {error.said}") from None
+            moved = f"branch {self.start.branch} was moved by someone else during the run: {error.said}"
+            raise DeliveryError(moved) from None
         self.tip = self._held = commit
         self.made.append(commit)
         self._restore()  # hooks may leave files behind
@@ -51,7 +51,7 @@ class Branch:
 
     def cut(self, commit: str) -> None:
         """Take the commits of this run behind `commit` off the branch."""
-        name, reason = f"refs/heads/{self.start.branch}", "jitmod: the branch as a whole was rejected"
+        name, reason = self.start.reference, "jitmod: the branch as a whole was rejected"
         self.made = self.made[: self.made.index(commit) + 1] if commit in self.made else []
         if self.made or self.start.resumed:
             self._git("update-ref", "-m", reason, name, commit, self._held)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import subprocess
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from jitmod.delivery.repository import DeliveryError
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from github.Repository import Repository as Remote
 
 BEGIN, END = "<!-- jitmod: begin -->", "<!-- jitmod: end -->"
+_CLOSED = "<!-- jitmod: closed by jitmod itself -->"
+_BOARD, _BOARD_LABEL = "<!-- jitmod: dashboard -->", "jitmod"
 _PUBLIC = "https://api.github.com"
 _PATIENCE = 4  # tries of a request that a server or a limit turns away
 _LONGEST_WAIT = 90.0  # seconds: who has to wait longer is told so
@@ -114,16 +118,60 @@ class Hub:
             current = next((one for one in mine if one.state == "open"), None)
             if current is not None:
                 return self._updated(current, request, base)
-            refused = next((one for one in reversed(mine) if not one.merged_at), None)
-            if refused is not None:
-                where = refused.html_url
-                raise NotOpened(f"{where} was closed by a person and is not opened again; use another branch")
+            _check_wanted(mine)
             made = self._remote.create_pull(
                 base, request.branch, title=request.title, body=framed(request.body), draft=request.draft,
                 maintainer_can_modify=True,
             )  # fmt: skip
             _ask(made, request.labels, request.reviewers)
             return Opened(made.html_url, "opened")
+
+    def open_pulls(self, prefix: str) -> dict[str, PullRequest]:
+        """The open requests of jitmod's own branches, by branch; somebody else's may have a branch of that name."""
+        with _in_words(self.name):
+            found = self._remote.get_pulls(state="open", sort="created", direction="desc")
+            return {one.head.ref: one for one in found if self._is_mine(one, prefix)}
+
+    def check_wanted(self, branch: str) -> None:
+        """Raise `NotOpened` where a person has closed a request of this branch."""
+        with _in_words(self.name):
+            head = f"{self._remote.owner.login}:{branch}"
+            _check_wanted([one for one in self._remote.get_pulls(state="closed", head=head) if one.head.ref == branch])
+
+    def opened_since(self, moment: datetime, prefix: str) -> int:
+        """How many requests of jitmod's were opened after a moment."""
+        with _in_words(self.name):
+            newest = self._remote.get_pulls(state="all", sort="created", direction="desc")
+            young = itertools.takewhile(lambda one: one.created_at > moment, newest)
+            return sum(self._is_mine(one, prefix) for one in young)
+
+    def _is_mine(self, pull: PullRequest, prefix: str) -> bool:
+        own = pull.head.repo is not None and pull.head.repo.full_name == self._remote.full_name  # a fork's is not
+        return own and pull.head.ref.startswith(prefix) and BEGIN in (pull.body or "")
+
+    def close(self, pull: PullRequest, why: str) -> None:
+        """Close a request; it may be opened again, unlike one that a person closed."""
+        with _in_words(self.name):
+            if _CLOSED not in (pull.body or ""):
+                pull.edit(body=f"{(pull.body or '').rstrip()}\n\n{_CLOSED}\n")
+            pull.create_issue_comment(why)
+            pull.edit(state="closed")
+
+    def show(self, title: str, text: str) -> Opened | None:
+        """Bring the one issue that tells how things are up to date; None where people do not want it."""
+        with _in_words(self.name):
+            if not self._remote.has_issues:
+                return None
+            body = f"{_BOARD}\n{text.strip()}\n"
+            for issue in self._remote.get_issues(state="all", labels=[_BOARD_LABEL]):
+                if _BOARD in (issue.body or ""):
+                    if issue.state != "open":
+                        return None
+                    if (issue.body or "").replace("\r\n", "\n") == body:
+                        return Opened(issue.html_url, "unchanged")
+                    issue.edit(body=body)
+                    return Opened(issue.html_url, "updated")
+            return Opened(self._remote.create_issue(title, body=body, labels=[_BOARD_LABEL]).html_url, "opened")
 
     def _updated(self, current: PullRequest, request: Request, base: str) -> Opened:
         body = merged(current.body or "", request.body)
@@ -138,6 +186,12 @@ class Hub:
             current.edit(**changes)
         _ask(current, request.labels, request.reviewers)
         return Opened(current.html_url, "updated" if changes else "unchanged")
+
+
+def _check_wanted(pulls: Sequence[PullRequest]) -> None:
+    for one in reversed(pulls):
+        if one.state == "closed" and not one.merged_at and _CLOSED not in (one.body or ""):
+            raise NotOpened(f"{one.html_url} was closed by a person and is not opened again; use another branch")
 
 
 def _ask(pull: PullRequest, labels: Sequence[str], reviewers: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +12,22 @@ from pathlib import Path
 from jitmod.delivery.apply import BranchPlace, FolderPlace, try_patches
 from jitmod.delivery.attempt import Terms
 from jitmod.delivery.branch import Branch
+from jitmod.delivery.bundle import Listed, new_folder, write_bundle
+from jitmod.delivery.figures import describe, one_line
 from jitmod.delivery.preview import Preview, Wanted, find, preview
 from jitmod.delivery.queue import Entry
-from jitmod.delivery.repository import DeliveryError, Repository, Start, plan_start, scrubbed_environment
+from jitmod.delivery.repository import (
+    DeliveryError,
+    Repository,
+    Start,
+    plan_start,
+    scrubbed_environment,
+    unnamed_start,
+)
 from jitmod.delivery.whole import Whole, try_whole, without_cut
 from jitmod.delivery.worktree import temporary_worktree
 from jitmod.delivery.write import WritePlace, check_clean
-from jitmod.model import SourceError
+from jitmod.model import Patch, Refusal, SourceError
 from jitmod.rewrite.codemod import Codemod
 from jitmod.source.files import discover
 from jitmod.source.project import Project
@@ -107,19 +117,55 @@ def onto_branch(
 ) -> Delivered:
     """Try every patch on the tip of `branch`, commit the accepted ones. Raises `DeliveryError` before any trial."""
     with repository.locked():
-        start = plan_start(repository, branch, revision)
-        repository.check_identity()
-        with temporary_worktree(repository, start.tip) as tree:
-            _check_paths(tree, request.paths, start)
-            wanted, project = read(request, tree)
-            classes = {codemod.id: type(codemod) for codemod in request.codemods}
-            made = Branch(repository, start, tree)
-            place = BranchPlace(made, classes)
-            tried = try_patches(wanted, project, place, terms, tell)
-            whole: tuple[Whole, ...] = ()
-            if terms.whole is not None:
-                whole = try_whole(made, tried.workloads, terms.whole, terms, place.file_evidence, tell)
-    return Delivered(without_cut(tried.entries, made), tried.errors, start, whole)
+        return _onto(plan_start(repository, branch, revision), request, repository, terms, tell)[0]
+
+
+def into_bundle(
+    request: Request, repository: Repository, folder: Path, revision: str | None, terms: Terms, tell: Tell
+) -> Delivered:
+    """Try every patch of `revision` (HEAD), write the accepted ones as commits to `folder`, and none to a branch.
+
+    Raises `DeliveryError` before any trial.
+    """
+    with repository.locked(), unnamed_start(repository, revision) as start:
+        new_folder(folder / "files").rmdir()  # found out before anything is tried
+        done, tip = _onto(start, request, repository, terms, tell)
+        listed, refused = _listed(done.entries)
+        names = [codemod.id for codemod in request.codemods]
+        write_bundle(folder, repository, start.base, tip, paths=request.paths, codemods=names, patches=listed,
+                     refused=refused)  # fmt: skip
+    return done
+
+
+def _onto(start: Start, request: Request, repository: Repository, terms: Terms, tell: Tell) -> tuple[Delivered, str]:
+    """Commit what is accepted behind a start; what came of it, and the last commit."""
+    repository.check_identity()
+    with temporary_worktree(repository, start.tip) as tree:
+        _check_paths(tree, request.paths, start)
+        wanted, project = read(request, tree)
+        classes = {codemod.id: type(codemod) for codemod in request.codemods}
+        made = Branch(repository, start, tree)
+        place = BranchPlace(made, classes)
+        tried = try_patches(wanted, project, place, terms, tell)
+        whole: tuple[Whole, ...] = ()
+        if terms.whole is not None:
+            whole = try_whole(made, tried.workloads, terms.whole, terms, place.file_evidence, tell)
+    return Delivered(without_cut(tried.entries, made), tried.errors, start, whole), made.tip
+
+
+def _listed(entries: Iterable[Entry]) -> tuple[list[Listed], Counter[str]]:
+    """The patches of a run with what became of them, and how often something was refused, by reason."""
+    listed: list[Listed] = []
+    refused: Counter[str] = Counter()
+    for outcome in (entry.outcome for entry in entries):
+        found, verdict = outcome.finding, outcome.verdict
+        if isinstance(found, Patch) and verdict is not None:
+            site = found.site
+            why = one_line(describe(verdict))[:1000]
+            listed.append(Listed(found.codemod, site.path, site.line, site.symbol, str(verdict.status), why))
+        elif isinstance(found, Refusal):
+            refused[found.reason] += 1
+    return listed, refused
 
 
 def check_tree(request: Request, root: Path) -> None:

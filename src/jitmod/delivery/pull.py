@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,16 +14,22 @@ from jitmod.delivery.repository import DeliveryError, GitFailed, Repository
 _OURS = re.compile(r"^Jitmod-Codemod: ", re.MULTILINE)
 _DIGEST = re.compile(r"^Jitmod-Evidence: ([0-9a-f]{64})$", re.MULTILINE)
 _SEEN = "refs/jitmod/seen"
+_SHORT = 10  # digits
+_LISTING = re.compile(r"<!-- jitmod: commits ([0-9a-f ]*) -->")
 
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit of a branch: `job` and `evidence` are the documents of its trial, empty where they are not at hand."""
+    """A commit of a branch: `job` and `evidence` are the documents of its trial, empty where they are not at hand.
+
+    `amended`: who committed it is not its author, so somebody else may have changed it since it was made.
+    """
 
     sha: str
     message: str
     job: Mapping[str, Any] = field(default_factory=dict)
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    amended: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -32,51 +38,81 @@ class Commit:
 
 def commits(repository: Repository, base: str, tip: str) -> list[Commit]:
     """The commits of `base..tip`, the oldest first."""
-    listed = repository.git("rev-list", "--reverse", "--end-of-options", f"{base}..{tip}").split()
-    return [_commit(repository, sha) for sha in listed]
+    return list(_walk(repository, base, tip))
+
+
+def _walk(repository: Repository, base: str, tip: str) -> Iterator[Commit]:
+    for sha in repository.git("rev-list", "--reverse", "--end-of-options", f"{base}..{tip}").split():
+        yield _commit(repository, sha)
 
 
 def _commit(repository: Repository, sha: str) -> Commit:
-    message = repository.git("log", "-1", "--format=%B", "--end-of-options", sha)
+    told = repository.git("log", "-1", "--format=%an <%ae>%n%cn <%ce>%n%B", "--end-of-options", sha)
+    author, committer, *lines = told.split("\n")
+    message = "\n".join(lines)
+    amended = author != committer and committer != repository.committer()
     found = _DIGEST.search(message)
     document: Any = None
     if found is not None:
         with contextlib.suppress(OSError, ValueError):
             document = json.loads((repository.state / "evidence" / f"{found[1]}.json").read_text(encoding="utf-8"))
     if not isinstance(document, dict):
-        return Commit(sha, message)
-    return Commit(sha, message, document.get("job", {}), document.get("evidence", {}))
+        return Commit(sha, message, amended=amended)
+    return Commit(sha, message, document.get("job", {}), document.get("evidence", {}), amended)
 
 
-def push(repository: Repository, remote: str, branch: str, base: str) -> bool:
-    """Put `branch` onto the remote; False where it is there already. Raises `DeliveryError`.
+class HumanCommits(DeliveryError):
+    """A branch of the remote holds what jitmod did not make, and is left as it is."""
+
+
+def push(repository: Repository, remote: str, branch: str, base: str, tip: str) -> bool:
+    """Put the commit `tip` onto the remote as `branch`; False where it is there already. Raises `DeliveryError`.
 
     A branch of the remote that holds commits of somebody else's stays as it is, also where they come meanwhile.
     """
-    tip = repository.resolve(f"refs/heads/{branch}")
-    with _there(repository, remote, branch) as seen:
+    with fetched(repository, remote, branch) as seen:
         if seen == tip:
             return False
         if seen is not None and not repository.contains(tip, seen):
-            theirs = [one for one in commits(repository, base, seen) if not one.is_ours]
-            others = [one for one in theirs if not repository.contains(tip, one.sha)]
-            if others:
-                first = others[0].message.partition("\n")[0]
-                raise DeliveryError(
-                    f"{remote}/{branch} has commits that jitmod did not make ({others[0].sha[:10]} {first}): "
-                    f"nothing is pushed; merge them into {branch}, or push under another name with --branch"
-                )
-        reference = f"refs/heads/{branch}"
-        lease = f"--force-with-lease={reference}:{seen or ''}"
-        try:
-            repository.git("push", "--quiet", "--porcelain", lease, "--", remote, f"{tip}:{reference}")
-        except GitFailed as error:
-            raise DeliveryError(f"git push to {remote} failed: {error.said}") from None
+            check_untouched(repository, remote, branch, base, seen, tip)
+        _move(repository, remote, branch, seen, tip)
     return True
 
 
+def remove(repository: Repository, remote: str, branch: str, seen: str) -> None:
+    """Take a branch off the remote, where it is still at `seen`. Raises `DeliveryError`."""
+    _move(repository, remote, branch, seen, "")
+
+
+def check_untouched(
+    repository: Repository, remote: str, branch: str, base: str, seen: str, tip: str | None = None
+) -> None:
+    """Raise `HumanCommits` where `base..seen` has commits that jitmod did not make, and `tip` does not hold either."""
+    theirs = (one for one in _walk(repository, base, seen) if not one.is_ours or one.amended)
+    other = next((one for one in theirs if tip is None or not repository.contains(tip, one.sha)), None)
+    if other is None:
+        return
+    first = other.message.partition("\n")[0]
+    shallow = repository.git("rev-parse", "--is-shallow-repository") == "true"
+    todo = ("this clone is shallow, so that may be wrong: git fetch --unshallow" if shallow
+            else f"merge them into {branch}, or push under another name with --branch")  # fmt: skip
+    raise HumanCommits(
+        f"{remote}/{branch} has commits that jitmod did not make ({other.sha[:10]} {first}): "
+        f"nothing is pushed; {todo}"
+    )
+
+
+def _move(repository: Repository, remote: str, branch: str, seen: str | None, tip: str) -> None:
+    reference = f"refs/heads/{branch}"
+    lease = f"--force-with-lease={reference}:{seen or ''}"
+    try:
+        repository.git("push", "--quiet", "--porcelain", lease, "--", remote, f"{tip}:{reference}")
+    except GitFailed as error:
+        raise DeliveryError(f"git push to {remote} failed: {error.said}") from None
+
+
 @contextlib.contextmanager
-def _there(repository: Repository, remote: str, branch: str) -> Iterator[str | None]:
+def fetched(repository: Repository, remote: str, branch: str) -> Iterator[str | None]:
     """The commit that the remote has under this name, fetched; None where there is no such branch."""
     try:
         listed = repository.git("ls-remote", "--", remote, f"refs/heads/{branch}").split()
@@ -96,6 +132,22 @@ def _there(repository: Repository, remote: str, branch: str) -> Iterator[str | N
     finally:
         with contextlib.suppress(GitFailed):
             repository.git("update-ref", "-d", kept)
+
+
+def listing(shown: Sequence[str]) -> str:
+    """A comment for the text of a request that says which commits it had, by the first ten digits."""
+    return f"<!-- jitmod: commits {' '.join(sha[:_SHORT] for sha in shown)} -->"
+
+
+def listed(text: str) -> list[str]:
+    """The commits that a request had when its text was written; empty where that does not say."""
+    found = _LISTING.search(text)
+    return found[1].split() if found is not None else []
+
+
+def is_cut(text: str, tip: str) -> bool:
+    """Whether somebody has dropped commits from the end of a branch since the text of its request was written."""
+    return tip[:_SHORT] in listed(text)[:-1]
 
 
 def remote_name(repository: Repository, remote: str) -> str:

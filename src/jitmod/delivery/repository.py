@@ -19,6 +19,7 @@ from jitmod.source.files import SUFFIXES
 _KEPT = frozenset(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"])
 
 NO_COMMIT = "0" * 40
+_UNNAMED = "refs/jitmod/run"
 
 
 class DeliveryError(Exception):
@@ -47,6 +48,18 @@ def scrubbed_environment() -> Iterator[None]:
         yield
     finally:
         os.environ.update(taken)
+
+
+@contextlib.contextmanager
+def without_hooks() -> Iterator[None]:
+    """Git children run no hooks: they may be the project's own code. Call it in a scrubbed environment."""
+    setting = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": os.devnull}
+    os.environ.update(setting)
+    try:
+        yield
+    finally:
+        for name in setting:
+            os.environ.pop(name, None)
 
 
 @dataclass(frozen=True)
@@ -80,6 +93,16 @@ class Repository:
             return str(git.Git(cwd or self.root).execute(command, env=dict(environment or {})))
         except git.GitCommandError as error:
             raise GitFailed(arguments, _plain(error.stderr) or _plain(error.stdout)) from None
+
+    def blob(self, name: str) -> bytes:
+        """The bytes that git has under this name. Raises `GitFailed`."""
+        command = ["git", "cat-file", "blob", name]
+        try:
+            found = git.Git(self.root).execute(command, stdout_as_string=False, strip_newline_in_stdout=False)
+        except git.GitCommandError as error:
+            raise GitFailed(command[1:], _plain(error.stderr)) from None
+        assert isinstance(found, bytes)
+        return found
 
     def resolve(self, revision: str) -> str:
         """The commit that `revision` names. Raises `DeliveryError`."""
@@ -136,6 +159,10 @@ class Repository:
                     "set git config user.name and git config user.email"
                 ) from None
 
+    def committer(self) -> str:
+        """Whom commits are by here: `name <address>`."""
+        return self.git("var", "GIT_COMMITTER_IDENT").rpartition(" ")[0].rpartition(" ")[0]
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the repository against another jitmod. The lock dies with the process, however that ends."""
@@ -161,12 +188,19 @@ class Repository:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run begins: `tip` is tried first; `old` is what the branch holds now (`NO_COMMIT`: no such branch)."""
+    """Where a run begins: `tip` is tried first; `old` is what the branch holds now (`NO_COMMIT`: no such branch).
+
+    Without a name it is no branch of the user's: its commits have a reference of our own as long as the run lasts.
+    """
 
     branch: str
     base: str
     tip: str
     old: str
+
+    @property
+    def reference(self) -> str:
+        return f"refs/heads/{self.branch}" if self.branch else _UNNAMED
 
     @property
     def resumed(self) -> bool:
@@ -196,6 +230,19 @@ def plan_start(repository: Repository, branch: str, revision: str | None) -> Sta
             f"delete it (git branch -D {branch}), or name another one with --branch"
         )
     return Start(branch, base, tip, tip)
+
+
+@contextlib.contextmanager
+def unnamed_start(repository: Repository, revision: str | None) -> Iterator[Start]:
+    """A start at `revision` (HEAD) whose commits get no branch. Call it under the repository's lock."""
+    with contextlib.suppress(GitFailed):  # of a run that was killed
+        repository.git("update-ref", "-d", _UNNAMED)
+    base = repository.resolve(revision or "HEAD")
+    try:
+        yield Start("", base, base, NO_COMMIT)
+    finally:
+        with contextlib.suppress(GitFailed):
+            repository.git("update-ref", "-d", _UNNAMED)
 
 
 def _check_room(repository: Repository, branch: str) -> None:

@@ -37,7 +37,7 @@ def try_whole(
         made = list(branch.made)
         if not made or (len(made) == 1 and not branch.start.resumed):
             break
-        tell(f"the whole of {branch.start.branch}: trying {workload.run}")
+        tell(f"{branch.start.branch or 'the bundle'} as a whole: trying {workload.run}")
         result = _tried(branch, branch.tip, workload, trial, terms)
         verdict = replace(result.verdict, evidence_digest=file_evidence(result))
         if verdict.status in _BAD:
@@ -45,7 +45,7 @@ def try_whole(
             branch.cut(good)
             why = f"{verdict.why} (from commit {first[:10]} on; the branch was cut back to {good[:10]})"
             verdict = replace(verdict, why=why)
-        tell(f"the whole of {branch.start.branch}: {describe(verdict)}")
+        tell(f"{branch.start.branch or 'the bundle'} as a whole: {describe(verdict)}")
         found.append(Whole(workload.run, verdict))
     return tuple(found)
 

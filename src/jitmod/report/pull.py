@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from jitmod.delivery.figures import one_line, seconds, warm_medians
-from jitmod.delivery.pull import Commit
+from jitmod.delivery.pull import Commit, listing
 
 LIMIT = 65_000  # characters of a body that GitHub takes are 65,536
 _MARKED = re.compile(r"([\\`*_{}\[\]<>#|~@&$]|:(?=//)|^[-+=])")
@@ -57,6 +57,7 @@ def body(rewrites: Sequence[Rewrite], branch: str, base: str) -> str:
 
 def _head(rewrites: Sequence[Rewrite]) -> str:
     lines = [
+        listing([one.sha for one in rewrites]),
         "Opened by jitmod, without a person looking at it first. Every commit was tried before it was made: the same "
         "workload ran with and without it, and results, output and effects agreed.",
         "",

@@ -18,6 +18,8 @@ UNREAD = "bowler-cannot-parse"  # the job is not done there
 class Run:
     """A finished run. `branch`, `base_commit` and `resumed` are set where a branch was the target.
 
+    `bundle` is the folder that commits went to instead.
+
     `whole`: the trials of the branch as a whole, where several patches went in.
     """
 
@@ -25,6 +27,7 @@ class Run:
     entries: tuple[Entry, ...]
     errors: tuple[SourceError, ...] = ()
     branch: str | None = None
+    bundle: str | None = None
     base_commit: str | None = None
     resumed: bool = False
     dirty: bool = False
@@ -58,10 +61,16 @@ class Run:
             **{str(status): verdicts[str(status)] for status in Status},
             "commits": sum(1 for _, outcome in self.patches() if outcome.commit),
             "branch": self.branch,
+            "bundle": self.bundle,
             "base_commit": self.base_commit,
             "dirty": self.dirty,
             "device": self.device,
         }
+
+    @property
+    def target(self) -> str | None:
+        """Where commits went."""
+        return self.branch or self.bundle
 
     @property
     def is_incomplete(self) -> bool:

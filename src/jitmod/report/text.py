@@ -69,7 +69,7 @@ def guard_lines(run: Run) -> Iterator[str]:
 def commit_lines(run: Run) -> Iterator[str]:
     for patch, outcome in run.patches():
         if outcome.commit:
-            yield f"{run.branch}  {outcome.commit[:7]}  {subject(patch)}"
+            yield f"{run.target}  {outcome.commit[:7]}  {subject(patch)}"
 
 
 def whole_lines(run: Run) -> Iterator[str]:
@@ -78,7 +78,7 @@ def whole_lines(run: Run) -> Iterator[str]:
         change, calls = cold(whole.verdict), whole.verdict.cold.get("breakeven_calls")
         parts = [describe(whole.verdict), f"cold {change}" if change else ""]
         parts.append(f"paid back after {calls:.0f} calls" if calls else "")
-        yield f"{run.branch} as a whole, {one_line(whole.workload)}: {'; '.join(part for part in parts if part)}"
+        yield f"{run.target} as a whole, {one_line(whole.workload)}: {'; '.join(part for part in parts if part)}"
 
 
 def closing_line(run: Run) -> str:
