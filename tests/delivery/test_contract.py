@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 from fake_hub import FakeHub
+from test_bot import Deliver, Make, deliver, make, on_main  # noqa: F401
 from test_pull import MESSAGE, commit, hub, pr, remote  # noqa: F401
 from typer.testing import Result
 
@@ -57,8 +58,27 @@ def test_requests_are_those_that_github_describes(
     assert pr("--label", "speed", "--reviewer", "ann", "--draft").exit_code == 0
     commit(checkout, "jitmod/toy", "two = 2\n", MESSAGE)
     assert pr("--base", "main").exit_code == 0
+    check(hub, description, 7)
+
+
+def test_requests_of_the_bot(
+    make: Make, deliver: Deliver, hub: FakeHub, checkout: Path, remote: Path, description: dict[str, Any]  # noqa: F811
+) -> None:
+    assert deliver(make(), "--reviewer", "ann", "--label", "speed").exit_code == 0
+    source = checkout / "src" / "app.py"
+    source.write_text(f"{source.read_text()}\n\ndef third(x):\n    return slow(x)\n")
+    on_main(checkout, remote)
+    assert "updated: jitmod/toy" in deliver(make()).stdout
+    source.write_text("x = 1\n")
+    on_main(checkout, remote)
+    assert "closed: jitmod/toy" in deliver(make()).stdout
+    check(hub, description, 11)
+
+
+def check(hub: FakeHub, description: dict[str, Any], kinds: int) -> None:  # noqa: F811
+    """Every request is one that GitHub describes, with parameters and a body that it takes; they are of many kinds."""
     asked = {(method, re.sub(r"\d+", "N", path)) for method, path, _ in hub.requests}
-    assert len(asked) == 7, asked
+    assert len(asked) == kinds, asked
     for (method, path, given), query in zip(hub.requests, hub.queries, strict=True):
         path = path if not path.startswith("/repos/own/app/contents/") else "/repos/own/app/contents/file"
         described = operation(description, method, path)

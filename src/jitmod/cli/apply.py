@@ -66,6 +66,9 @@ def apply(
         typer.Option("--bundle", metavar="DIR", help="Write accepted patches to a new folder, for jitmod pr --from."),
     ] = None,
     base: Annotated[str | None, typer.Option("--base", metavar="REV", help="Start from this commit, not HEAD.")] = None,
+    signoff: Annotated[
+        bool, typer.Option("--signoff", help="Add Signed-off-by to every commit, as git commit --signoff does.")
+    ] = False,
     require_gpu: Annotated[bool, typer.Option("--require-gpu", help="A trial on a CPU proves nothing.")] = False,
     min_speedup: Annotated[
         float | None, typer.Option("--min-speedup", min=0.0, help="The warm speedup that earns a commit.")
@@ -93,10 +96,14 @@ def apply(
     with failing_clearly():
         if trial and not dry_run:
             raise UsageError("--trial goes with --dry-run: without it every patch is tried anyway")
-        if write and (dry_run or branch or base):
-            raise UsageError("--write changes the files as they are: it goes without --dry-run, --branch and --base")
-        if bundle is not None and (dry_run or write or branch or with_test):
-            raise UsageError("--bundle goes without --dry-run, --write, --branch and --with-test: it has patches alone")
+        if write and (dry_run or branch or base or signoff):
+            raise UsageError(
+                "--write changes the files as they are: it goes without --dry-run, --branch, --base and --signoff"
+            )
+        if bundle is not None and (dry_run or write or branch or with_test or signoff):
+            raise UsageError(
+                "--bundle goes without --dry-run, --write, --branch, --with-test and --signoff: it has patches alone"
+            )
         given = words(context)
         if given is not None and dry_run and not trial:
             raise UsageError("--dry-run runs nothing: add --trial, or leave the command after -- out")
@@ -127,10 +134,12 @@ def apply(
         if write:
             raise typer.Exit(_write(session, terms, format, talk))
         name = branch or f"jitmod/{session.label}"
-        raise typer.Exit(_commit(session, terms, name if bundle is None else bundle, base, format, talk))
+        raise typer.Exit(_commit(session, terms, name if bundle is None else bundle, base, signoff, format, talk))
 
 
-def _commit(session: Session, terms: Terms, where: str | Path, base: str | None, format: Format, talk: Talk) -> int:
+def _commit(
+    session: Session, terms: Terms, where: str | Path, base: str | None, signoff: bool, format: Format, talk: Talk
+) -> int:
     """Commit what is accepted to a branch, or to a bundle, which is a folder."""
     from jitmod.delivery.job import into_bundle, onto_branch
     from jitmod.delivery.repository import Repository, scrubbed_environment
@@ -145,7 +154,7 @@ def _commit(session: Session, terms: Terms, where: str | Path, base: str | None,
         if isinstance(where, Path):
             done = into_bundle(session.request, repository, where, base, terms, talk.progress)
         else:
-            done = onto_branch(session.request, repository, where, base, terms, talk.progress)
+            done = onto_branch(session.request, repository, where, base, terms, talk.progress, signoff)
     run = Run(
         jitmod_version(),
         done.entries,

@@ -16,10 +16,14 @@ class CommitRefused(Exception):
 
 
 class Branch:
-    """Commits on top of a start. The branch is a consistent prefix of the run at any moment, also after a kill."""
+    """Commits on top of a start. The branch is a consistent prefix of the run at any moment, also after a kill.
 
-    def __init__(self, repository: Repository, start: Start, tree: Path) -> None:
+    `signoff`: whoever runs this certifies that the patches may be contributed.
+    """
+
+    def __init__(self, repository: Repository, start: Start, tree: Path, signoff: bool = False) -> None:
         self.repository, self.start, self.root = repository, start, tree
+        self._signoff = ["--signoff"] if signoff else []
         self.tip = start.tip
         self.made: list[str] = []  # the commits of this run, in order
         self._held = start.old
@@ -34,7 +38,8 @@ class Branch:
         try:
             self._git("--literal-pathspecs", "add", "--", *files)
             # gc.auto: a collection in the background would outlive the run, and the worktree under it.
-            self._git("-c", "gc.auto=0", "commit", "--quiet", "--cleanup=whitespace", "--file", str(text))
+            options = ("--quiet", "--cleanup=whitespace", *self._signoff)
+            self._git("-c", "gc.auto=0", "commit", *options, "--file", str(text))
         except GitFailed as error:
             self._restore()
             raise CommitRefused(error.said) from None

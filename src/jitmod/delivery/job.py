@@ -113,11 +113,12 @@ def into_tree(request: Request, root: Path, state: Path, terms: Terms, tell: Tel
 
 
 def onto_branch(
-    request: Request, repository: Repository, branch: str, revision: str | None, terms: Terms, tell: Tell
-) -> Delivered:
+    request: Request, repository: Repository, branch: str, revision: str | None, terms: Terms, tell: Tell,
+    signoff: bool = False,
+) -> Delivered:  # fmt: skip
     """Try every patch on the tip of `branch`, commit the accepted ones. Raises `DeliveryError` before any trial."""
     with repository.locked():
-        return _onto(plan_start(repository, branch, revision), request, repository, terms, tell)[0]
+        return _onto(plan_start(repository, branch, revision), request, repository, terms, tell, signoff)[0]
 
 
 def into_bundle(
@@ -137,14 +138,16 @@ def into_bundle(
     return done
 
 
-def _onto(start: Start, request: Request, repository: Repository, terms: Terms, tell: Tell) -> tuple[Delivered, str]:
+def _onto(
+    start: Start, request: Request, repository: Repository, terms: Terms, tell: Tell, signoff: bool = False
+) -> tuple[Delivered, str]:
     """Commit what is accepted behind a start; what came of it, and the last commit."""
     repository.check_identity()
     with temporary_worktree(repository, start.tip) as tree:
         _check_paths(tree, request.paths, start)
         wanted, project = read(request, tree)
         classes = {codemod.id: type(codemod) for codemod in request.codemods}
-        made = Branch(repository, start, tree)
+        made = Branch(repository, start, tree, signoff)
         place = BranchPlace(made, classes)
         tried = try_patches(wanted, project, place, terms, tell)
         whole: tuple[Whole, ...] = ()

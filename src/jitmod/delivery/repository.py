@@ -18,7 +18,7 @@ from jitmod.source.files import SUFFIXES
 # that started us, and would send our commands to another index, another object store or another author.
 _KEPT = frozenset(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"])
 
-NO_COMMIT = "0" * 40
+NO_COMMIT = ""  # as git takes it for "there is no such reference", whatever its hash
 _UNNAMED = "refs/jitmod/run"
 
 
