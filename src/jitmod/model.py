@@ -186,7 +186,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the gate made of the evidence. `test` names the failed test of a rejection, `why` says it in words."""
+    """What the gate made of the evidence. `test` names the failed test of a rejection, `why` says it in words.
+
+    `measured` are the samples behind the figures, as `trial/measured.py` has them.
+    """
 
     status: Status
     why: str
@@ -199,6 +202,7 @@ class Verdict:
     compiles: Mapping[str, Any] = field(default_factory=dict)
     parity: Mapping[str, Any] = field(default_factory=dict)
     memory: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, Any] = field(default_factory=dict)
     evidence_digest: str | None = None
 
 

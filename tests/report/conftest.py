@@ -1,11 +1,17 @@
-"""A run with one of everything."""
+"""A run with one of everything; its JSON with samples; and the same whose every text is hostile."""
 
 from __future__ import annotations
 
+import copy
+import json
+from typing import Any
+
 import pytest
+from runs import DIFF, HOSTILE, MEASURED, PARITY
 
 from jitmod.delivery.queue import Entry
 from jitmod.model import Assumption, Edit, Knob, Outcome, Patch, Refusal, Site, SourceError, Status, Variant, Verdict
+from jitmod.report.json import document
 from jitmod.report.run import Run
 
 
@@ -42,3 +48,44 @@ def run() -> Run:
     entries = tuple(Entry(f"{number:016x}", outcome) for number, outcome in enumerate(outcomes))
     errors = (SourceError("src/bad.py", 3, 7, "cannot be parsed: invalid syntax"),)
     return Run("0.1.0", entries, errors, branch="jitmod/vmapify", base_commit="b" * 40, dirty=True, tried=True)
+
+
+@pytest.fixture
+def report(run: Run) -> dict[str, Any]:
+    """The JSON of the run of tests/report, with samples."""
+    made: dict[str, Any] = json.loads(json.dumps(document(run)))
+    first = made["findings"][0]
+    first["diff"] = DIFF
+    first["trial"] |= copy.deepcopy({"measured": MEASURED, "parity": PARITY, "knobs": {"batch_size": 16}})
+    made["whole"] = [{"workload": "bench/x.py:run", "trial": copy.deepcopy(first["trial"])}]
+    return made
+
+
+@pytest.fixture
+def hostile(report: dict[str, Any]) -> dict[str, Any]:
+    """The same with hostile text in the place of every text that the schema leaves open."""
+    closed = {"id", "status", "applicability", "verdict", "commit", "schema_version"}
+
+    def spoiled(value: Any, key: str = "") -> Any:
+        match value:
+            case dict():
+                return {name: spoiled(item, name) for name, item in value.items()}
+            case list():
+                return [spoiled(item, key) for item in value]
+            case "" if key == "diff":
+                return value
+            case str() if key == "diff":
+                return value.replace("append", HOSTILE.replace("\n", " ")) + " " + HOSTILE
+            case str() if key not in closed:
+                return value + HOSTILE
+            case _:
+                return value
+
+    made: dict[str, Any] = spoiled(report)
+    for finding in made["findings"]:
+        if finding["trial"] is not None:
+            finding["trial"]["parity"]["failure"] = {"test": HOSTILE, "path": HOSTILE, "expected": HOSTILE, "got": "x"}
+            finding["trial"]["knobs"] = {HOSTILE: 3}
+            finding["trial"]["cold"] = {"baseline": HOSTILE, "candidate": 1}
+            finding["trial"]["compiles"] = {"baseline": HOSTILE, HOSTILE: []}
+    return made

@@ -19,6 +19,7 @@ from jitmod.cli.explain import explain
 from jitmod.cli.init import init
 from jitmod.cli.pr import pr
 from jitmod.cli.record import record
+from jitmod.cli.report import report
 from jitmod.cli.session import CANNOT_WORK, jitmod_version
 from jitmod.cli.trial import trial
 
@@ -36,6 +37,7 @@ app.command()(pr)
 app.command()(bot)
 app.command(cls=WithCommand)(record)
 app.command()(trial)
+app.command()(report)
 app.command()(init)
 app.command(name="new-codemod")(new_codemod)
 app.command()(test)

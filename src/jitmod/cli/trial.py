@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jitmod.cli.options import ConfigFile, Quiet
+from jitmod.cli.output import write_whole
 from jitmod.cli.session import UsageError, failing_clearly, interpreter, jitmod_version
 from jitmod.cli.workloads import from_root, named
 
@@ -124,7 +123,7 @@ def trial(
         if told and not quiet and format is Printed.TEXT:
             typer.echo(f"  note       each arm ran in a process of its own: {told}")
         if output is not None:  # last, so that what was found is seen in any case
-            _write(output, text)
+            write_whole(output, text)
         raise typer.Exit(int(result.verdict.status is not Status.ACCEPTED))
 
 
@@ -142,20 +141,6 @@ def _guard(workloads: Sequence[Workload], candidate: Mapping[str, str | None], o
         typer.echo(f"{one_line(workload.name)}: {describe(verdict)}{other}")
         worse = worse or verdict.status in (Status.REJECTED, Status.CRASHED)
     return int(worse)
-
-
-def _write(output: Path, text: str) -> None:
-    """Write a whole file or leave what was there; what is no regular file (a pipe, /dev/stdout) is written as it is."""
-    part = output.with_name(f".{output.name}.{os.getpid()}")
-    target = output if output.exists() and not output.is_file() else part
-    try:
-        target.write_text(text, encoding="utf-8")
-        if target is part:
-            os.replace(part, output)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise UsageError(f"--output {output}: cannot be written: {error.strerror}") from None
 
 
 def _workloads(

@@ -82,6 +82,7 @@ def _trial(verdict: Verdict, outcome: Outcome | None) -> dict[str, Any]:
         "parity": plain(verdict.parity),
         "memory": plain(verdict.memory),
         "knobs": plain(verdict.knobs),
+        "measured": plain(verdict.measured),
         "evidence": verdict.evidence_digest,
         "commit": outcome.commit if outcome is not None else None,
         "guard": outcome.guard if outcome is not None else None,

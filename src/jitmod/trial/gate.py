@@ -11,6 +11,7 @@ from typing import Any
 from jitmod.model import Status, Verdict
 from jitmod.trial.child import stats
 from jitmod.trial.job import digest
+from jitmod.trial.measured import samples
 from jitmod.trial.retraces import warm_calls
 from jitmod.trial.times import Times
 
@@ -35,6 +36,7 @@ def judge(job: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
         device=explored.get("device", {}).get("platform"),
         knobs=dict(candidate["knobs"]),
         parity=parity,
+        measured=samples(explored, evidence["judges"]),
         evidence_digest=digest(evidence),
     )
 

@@ -1,0 +1,1 @@
+"""The published schemas; installed as the package jitmod.schema."""
