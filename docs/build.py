@@ -1,21 +1,21 @@
-"""Writes the pages of docs/codemods from the codemods' docstrings and examples: python docs/build.py [CODEMOD ...]"""
+"""Writes what of docs is made from the code: python docs/build.py
+
+A test compares every file with what this would write, and runs the examples.
+"""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from jitmod.report.page import markdown
-from jitmod.rewrite.codemod import available
-
-FOLDER = Path(__file__).parent / "codemods"
+from jitmod.report.pages import pages
 
 
-def main(names: list[str]) -> None:
-    codemods = available()
-    for name in names or [path.stem for path in FOLDER.glob("*.md")]:
-        (FOLDER / f"{name}.md").write_text(markdown(codemods[name]), encoding="utf-8")
+def main() -> None:
+    for name, text in pages().items():
+        path = Path(__file__).parent / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -46,7 +46,8 @@ def test_defaults(text: str | None, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "key", "advice"),
     [
-        ("[tool.jitmod]\nexlude = []\n", "tool.jitmod.exlude", "unknown key"),
+        ("[tool.jitmod]\nexlude = []\n", "tool.jitmod.exlude", "unknown key; did you mean exclude?"),
+        ("[tool.jitmod]\nzzz = []\n", "tool.jitmod.zzz", "remove it, or use one of exclude, gate, ignore"),
         ("[tool.jitmod]\nexclude = 'a'\n", "tool.jitmod.exclude", "list of strings"),
         ("[tool.jitmod]\nselect = [1]\n", "tool.jitmod.select[0]", "string"),
         ("[tool]\njitmod = 3\n", "tool.jitmod", "table"),

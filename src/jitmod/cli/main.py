@@ -15,6 +15,7 @@ from jitmod.cli.bot import bot
 from jitmod.cli.check import check
 from jitmod.cli.codemods import new_codemod, test
 from jitmod.cli.command import WithCommand
+from jitmod.cli.debug_config import debug_config
 from jitmod.cli.explain import explain
 from jitmod.cli.init import init
 from jitmod.cli.pr import pr
@@ -26,7 +27,6 @@ from jitmod.cli.trial import trial
 app = typer.Typer(
     name="jitmod",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -41,6 +41,7 @@ app.command()(report)
 app.command()(init)
 app.command(name="new-codemod")(new_codemod)
 app.command()(test)
+app.command(name="debug-config")(debug_config)
 
 
 def _print_version(wanted: bool) -> None:

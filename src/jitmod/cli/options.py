@@ -18,6 +18,15 @@ class Format(StrEnum):
     SARIF = "sarif"
 
 
+def _completed(incomplete: str) -> list[str]:
+    """The names of codemods that begin like the last one of a list."""
+    from importlib.metadata import entry_points
+
+    before, comma, last = incomplete.rpartition(",")
+    known = sorted(["all", *(point.name for point in entry_points(group="jitmod.codemods"))])
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+
+
 Paths = Annotated[
     list[Path] | None,
     typer.Argument(metavar="PATH", help="Files and folders to look at; the current folder if none is given."),
@@ -28,6 +37,7 @@ CodemodNames = Annotated[
         "--codemod",
         metavar="NAMES",
         help="Codemods, separated by commas; may be given several times. 'all' (the default) is every one.",
+        autocompletion=_completed,
     ),
 ]
 ConfigFile = Annotated[

@@ -18,6 +18,7 @@ from jitmod.model import Finding, Patch, Refusal, Site, SourceError
 from jitmod.rewrite.edits import compose
 from jitmod.rewrite.observed import improved
 from jitmod.source.document import Document
+from jitmod.source.nearest import suggestion
 from jitmod.source.project import Project
 
 
@@ -94,8 +95,8 @@ def select(names: str) -> list[Codemod]:
         wanted = list(dict.fromkeys([*usable, *(name for name in wanted if name != "all")]))
     unknown = [name for name in wanted if name not in known and not name.endswith(".py")]
     if unknown or not wanted:
-        listing = ", ".join(known)
-        raise UnknownCodemod(f"no such codemod: {', '.join(unknown) or repr(names)} (known: {listing})")
+        meant = suggestion(unknown[0], known) if unknown else ""
+        raise UnknownCodemod(f"no such codemod: {', '.join(unknown) or repr(names)}{meant} (known: {', '.join(known)})")
     lacking = [f"{name} needs {known[name].missing()}" for name in wanted if name in known and known[name].missing()]
     if lacking:
         raise UnknownCodemod("; ".join(lacking))

@@ -5,15 +5,23 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from jitmod.source.nearest import nearest
+
 _PROGRAM = re.compile(r"[^:]+\.py(::[^:]+)*|[^:]+\.ipynb")  # a script, a test as pytest writes it, or a notebook
+_FUNCTION = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
 class ConfigError(Exception):
     """The configuration cannot be used; the message names the file, the key and what to do."""
+
+
+def _key(about: str, default: Any = MISSING, **limits: Any) -> Any:
+    """A key of the table: what it says to a reader, and limits in the words of a JSON schema."""
+    return field(default=default, metadata={"about": about, "limits": limits})
 
 
 @dataclass(frozen=True)
@@ -24,36 +32,47 @@ class Workload:
     (`path/to/file.py::test_x`).
     """
 
-    name: str
-    run: str
-    setup: str | None = None
-    metric: str | None = None
-    metric_tolerance: float | None = None
-    covers: tuple[str, ...] = ()
+    name: str = _key("Its name, in reports; each workload has its own.")
+    run: str = _key(
+        "What is timed: FILE.py:FUNCTION, a test (FILE.py::test_x), a script or a notebook. A function returns what "
+        "must agree; with a parameter `rep` every call gets another number.",
+        pattern=rf"^(.+\.py:{_FUNCTION}|{_PROGRAM.pattern})$",
+    )
+    setup: str | None = _key(
+        "FILE.py:FUNCTION that makes the arguments of `run`.", None, pattern=rf"^.+\.py:{_FUNCTION}$"
+    )
+    metric: str | None = _key(
+        "FILE.py:FUNCTION that makes one number of the output; that number decides about values.", None,
+        pattern=rf"^.+\.py:{_FUNCTION}$",
+    )  # fmt: skip
+    metric_tolerance: float | None = _key("How far the metric may move, relatively; 0.0001 if not given.", None)
+    covers: tuple[str, ...] = _key(
+        "Patterns, as in .gitignore, of the files whose patches this workload can judge; all if not given.", ()
+    )
 
 
 @dataclass(frozen=True)
 class GateSettings:
     """What the gate asks for. Speedups are ratios of times (1.03 is 3 % faster), seconds are wall time."""
 
-    min_speedup: float = 1.03
-    confidence: float = 0.99
-    min_cold_speedup: float = 1.2
-    min_cold_seconds: float = 0.2
-    min_warm_for_cold: float = 0.95
-    max_breakeven: float = 1000.0
-    min_share: float = 0.01
+    min_speedup: float = _key("The speedup of warm calls that earns a commit.", 1.03)
+    confidence: float = _key("Of the bound that has to lie above it.", 0.99, exclusiveMinimum=0.5, exclusiveMaximum=1)
+    min_cold_speedup: float = _key("The speedup of the first call that earns a commit where warm calls gain less.", 1.2)
+    min_cold_seconds: float = _key("Seconds that the first call must gain for that.", 0.2)
+    min_warm_for_cold: float = _key("What warm calls must keep of their speed for that.", 0.95)
+    max_breakeven: float = _key("Calls after which a longer first call must be paid back.", 1000.0)
+    min_share: float = _key("The share of a workload's time below which a place is not worth a patch.", 0.01)
 
 
 @dataclass(frozen=True)
 class Config:
     """The table `[tool.jitmod]`; lists are patterns (`exclude`) or names (`select`, `ignore`)."""
 
-    exclude: tuple[str, ...] = ()
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    workloads: tuple[Workload, ...] = ()
-    gate: GateSettings = field(default_factory=GateSettings)
+    exclude: tuple[str, ...] = _key("Patterns, as in .gitignore, of files that are not looked at.", ())
+    select: tuple[str, ...] = _key("The codemods that run where --codemod names none; all if not given.", ())
+    ignore: tuple[str, ...] = _key("Codemods that do not run where --codemod names none.", ())
+    workloads: tuple[Workload, ...] = _key("What trials run.", ())
+    gate: GateSettings = field(default_factory=GateSettings, metadata={"about": "What earns a commit.", "limits": {}})
 
 
 def load(root: Path, explicit: Path | None = None) -> Config:
@@ -61,9 +80,15 @@ def load(root: Path, explicit: Path | None = None) -> Config:
 
     A project without pyproject.toml, or without the table, has the defaults; an `explicit` file must exist.
     """
+    path, table = read_table(root, explicit)
+    return _config(path, table) if path is not None else Config()
+
+
+def read_table(root: Path, explicit: Path | None = None) -> tuple[Path | None, object]:
+    """The file, None where a project has no pyproject.toml, and what stands in its table. Raises `ConfigError`."""
     path = explicit or root / "pyproject.toml"
     if explicit is None and not path.is_file():
-        return Config()
+        return None, {}
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -71,7 +96,7 @@ def load(root: Path, explicit: Path | None = None) -> Config:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: is not TOML: {error}") from None
     tool = document.get("tool", {})
-    return _config(path, tool.get("jitmod", {}) if isinstance(tool, dict) else {})
+    return path, tool.get("jitmod", {}) if isinstance(tool, dict) else {}
 
 
 def parse_workload(text: str) -> Workload:
@@ -82,7 +107,7 @@ def parse_workload(text: str) -> Workload:
 
 def _config(path: Path, table: object) -> Config:
     where = f"{path}: tool.jitmod"
-    values = _table(table, where, {"exclude", "select", "ignore", "workloads", "gate"})
+    values = _table(table, where, {f.name for f in fields(Config)})
     lists = {key: _strings(values[key], f"{where}.{key}") for key in ("exclude", "select", "ignore") if key in values}
     listed = values.get("workloads", [])
     if not isinstance(listed, list):
@@ -128,7 +153,9 @@ def _table(entry: object, where: str, known: set[str]) -> Mapping[str, Any]:
     values = {key.replace("-", "_"): value for key, value in entry.items()}
     for key in values:
         if key not in known:
-            raise ConfigError(f"{where}.{key}: unknown key; remove it, or use one of {', '.join(sorted(known))}")
+            close = nearest(key, known)
+            todo = f"did you mean {close}?" if close else f"remove it, or use one of {', '.join(sorted(known))}"
+            raise ConfigError(f"{where}.{key}: unknown key; {todo}")
     return values
 
 

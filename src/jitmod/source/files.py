@@ -10,6 +10,7 @@ from pathlib import Path
 import pathspec
 
 SUFFIXES = (".py", ".ipynb")
+ROOT_MARKERS = (".git", "pyproject.toml")  # of a project, the stronger first
 
 _VERSION_CONTROL = (".git", ".hg", ".svn", ".bzr", "_darcs")
 _INSTALLED = (".venv", "venv", "site-packages", "node_modules", ".direnv", "__pypackages__")
@@ -23,7 +24,7 @@ def project_root(path: Path) -> Path:
     path = path.resolve()
     folder = path if path.is_dir() else path.parent
     around = (folder, *folder.parents)
-    for marker in (".git", "pyproject.toml"):
+    for marker in ROOT_MARKERS:
         for candidate in around:
             if (candidate / marker).exists():
                 return candidate
