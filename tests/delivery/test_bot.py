@@ -97,7 +97,7 @@ def test_opens_then_finds_everything_as_it_was(
     assert run_git(remote, "show", "jitmod/toy:src/app.py").count("fast(x, 8)") == 3
     assert run_git(remote, "rev-list", "--count", "main..jitmod/toy").strip() == "3"
     (board,) = hub.issues
-    assert "| `jitmod/toy` | open | https://hub.test/own/app/pull/1 |" in board["body"]
+    assert "| jitmod/toy | open | https://hub.test/own/app/pull/1 |" in board["body"]
     assert "src/app.py:9" in board["body"] and "| `may-be-empty` | 1 |" in board["body"]
 
     asked, was = len(hub.requests), tip(remote)

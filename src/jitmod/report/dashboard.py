@@ -25,7 +25,7 @@ _FOOT = (
 
 def dashboard(bundle: Bundle, results: Sequence[Result]) -> str:
     """Markdown. What does not fit is left out, from the end of each list."""
-    requests = [f"| `{one.branch}` | {_SAID[one.done]} | {_said(one)} |" for one in results]
+    requests = [f"| {plain(one.branch)} | {_SAID[one.done]} | {_said(one)} |" for one in results]
     lost = [_patch(one) for one in bundle.patches if one.status != "accepted"]
     by_reason = sorted(bundle.refused.items(), key=lambda pair: (-pair[1], pair[0]))
     refused = [f"| `{plain_code(code)}` | {number} |" for code, number in by_reason]

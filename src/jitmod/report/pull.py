@@ -12,7 +12,7 @@ from jitmod.delivery.figures import one_line, seconds, warm_medians
 from jitmod.delivery.pull import Commit, listing
 
 LIMIT = 65_000  # characters of a body that GitHub takes are 65,536
-_MARKED = re.compile(r"([\\`*_{}\[\]<>#|~@&$]|:(?=//)|^[-+=])")
+_MARKED = re.compile(r"([\\`*_{}\[\]<>|~&$]|^[-+=])|([@#]|:(?=//)|www(?=\.)|GH(?=-))")
 _COMMAND = re.compile(r"^(\s*)::")  # such a line is a command to GitHub Actions, where the text is printed
 _CODE = re.compile(r"`([^`|]+)`")
 _TRAILER = re.compile(r"^Jitmod-(\w+): (.*)$", re.MULTILINE)
@@ -125,7 +125,12 @@ def _foot(rewrites: Sequence[Rewrite], branch: str, base: str) -> str:
 def plain(text: str) -> str:
     """Text from code as text of Markdown; what stands between single backticks is code."""
     parts = _CODE.split(one_line(text))
-    return "".join(f"`{part}`" if number % 2 else _MARKED.sub(r"\\\1", part) for number, part in enumerate(parts))
+    return "".join(f"`{part}`" if number % 2 else _MARKED.sub(_inert, part) for number, part in enumerate(parts))
+
+
+def _inert(found: re.Match[str]) -> str:
+    """A backslash keeps a mark from being one; mentions and references are looked for later, in what is shown."""
+    return f"\\{found[1]}" if found[1] else f"{found[2]}&#8203;"
 
 
 def fence_free(text: str) -> str:
