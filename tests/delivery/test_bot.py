@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -332,14 +333,14 @@ def test_the_bot_tries_without_a_token_and_delivers(
 ) -> None:
     asked: list[list[str]] = []
 
-    def apply(command: list[str], *, env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
+    def apply(command: list[str], env: dict[str, str]) -> int:
         asked.append(command)
         assert "GH_TOKEN" not in env and hub.secret not in env.values() and "PATH" in env
         if "nothing" not in command[-1]:
             make().rename(command[command.index("--bundle") + 1])
-        return subprocess.CompletedProcess(command, 1)
+        return 1
 
-    monkeypatch.setattr("jitmod.cli.bot.subprocess.run", apply)
+    monkeypatch.setattr("jitmod.cli.bot._ended", apply)
     result = CliRunner().invoke(app, ["bot", "src", "--codemod", "toy", "--draft", "--repo", "own/app"])
     assert result.exit_code == 0 and "opened: jitmod/toy" in result.stdout, result.output
     assert hub.pulls[0]["draft"] and asked[0][1:5] == ["-m", "jitmod", "apply", "src"]
@@ -349,6 +350,19 @@ def test_the_bot_tries_without_a_token_and_delivers(
     result = CliRunner().invoke(app, ["bot", "src"])
     assert result.exit_code == 2 and "has no [tool.jitmod]" in result.output and len(asked) == 2
     assert CliRunner().invoke(app, ["bot", "/", "--invited"]).exit_code == 2
+
+
+def test_a_run_that_is_interrupted_tidies_up(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    imports = "import os, signal, sys, time\n"
+    child = f"{imports}def tidy(*_):\n    open({str(note)!r}, 'w').write('x')\n    sys.exit(1)\n"
+    child += "signal.signal(signal.SIGTERM, tidy)\nprint('ready', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
+    ours = f"{imports}from jitmod.cli.bot import _ended\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+    ours += f"_ended([sys.executable, '-c', {child!r}], dict(os.environ))\n"
+    with subprocess.Popen([sys.executable, "-c", ours], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None and process.stderr.readline() == "ready\n"
+        process.terminate()
+        assert process.wait(30) == 3 and note.read_text() == "x"
 
 
 def test_owners() -> None:

@@ -28,6 +28,7 @@ MostOpen = Annotated[int, typer.Option("--most-open", min=0, help="So many pull 
 MostHourly = Annotated[int, typer.Option("--most-hourly", min=0, help="So many may be opened within an hour.")]
 OneFor = Annotated[str, typer.Option("--one-for", metavar="codemod|owner", help="What one pull request is made of.")]
 Dashboard = Annotated[bool, typer.Option("--dashboard/--no-dashboard", help="Keep one issue that tells how it stands.")]
+_GRACE = 30.0  # seconds
 _SECRET = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
 
 
@@ -72,10 +73,23 @@ def bot(
         for names in codemod or []:
             command += ["--codemod", names]
         known = {name: value for name, value in os.environ.items() if not any(word in name.upper() for word in _SECRET)}
-        ended = subprocess.run(command, env=known, stdout=sys.stderr, check=False).returncode
+        ended = _ended(command, known)
         if not (bundle / "bundle.json").is_file():
             raise UsageError(f"jitmod apply made no bundle (exit code {ended}); what it said is above")
         deliver_bundle(bundle, allowed or ["."], target, rules)
+
+
+def _ended(command: list[str], environment: dict[str, str]) -> int:
+    """The exit code of a run. Where we are interrupted, it may tidy up first."""
+    with subprocess.Popen(command, env=environment, stdout=sys.stderr) as process:
+        try:
+            return process.wait()
+        except BaseException:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE)
+            process.kill()
+            raise
 
 
 @dataclass(frozen=True)
