@@ -26,6 +26,7 @@ from jitmod.delivery.bundle import SCHEMA
 from jitmod.delivery.groups import Owners
 from jitmod.delivery.job import Request, into_bundle
 from jitmod.delivery.repository import Repository, scrubbed_environment
+from jitmod.delivery.tell import Silent
 from jitmod.source.config import GateSettings, Workload
 
 Deliver = Callable[..., Result]
@@ -49,7 +50,7 @@ def make(checkout: Path, tmp_path: Path) -> Make:
         terms = Terms(TrialLog(proven=True), checkout, work, GateSettings(), Path("python"), 60.0)
         request = Request(codemods or (Toy(),), paths)
         with scrubbed_environment():
-            into_bundle(request, Repository.around(checkout), folder, None, terms, lambda text: None)
+            into_bundle(request, Repository.around(checkout), folder, None, terms, Silent())
         return folder
 
     return made

@@ -16,6 +16,7 @@ from toy import Toy, ToyTrial, TrialLog
 from jitmod.delivery.attempt import Terms
 from jitmod.delivery.job import Delivered, Request, onto_branch
 from jitmod.delivery.repository import DeliveryError, Repository, scrubbed_environment
+from jitmod.delivery.tell import Silent
 from jitmod.model import Finding, Patch, Status
 from jitmod.source.config import GateSettings, Workload
 from jitmod.source.document import Document
@@ -39,7 +40,7 @@ def deliver(
     terms = Terms(trial or TrialLog(), repository.root, workloads, GateSettings(), Path("python"), 60.0)
     request = Request(codemods, paths, only_safe=only_safe)
     with scrubbed_environment():
-        return onto_branch(request, repository, branch, revision, terms, lambda text: None)
+        return onto_branch(request, repository, branch, revision, terms, Silent())
 
 
 def statuses(done: Delivered) -> dict[int, str]:

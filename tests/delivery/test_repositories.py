@@ -19,6 +19,7 @@ from toy import Toy, TrialLog
 from jitmod.delivery.attempt import Terms
 from jitmod.delivery.job import Request, onto_branch
 from jitmod.delivery.repository import Repository, scrubbed_environment
+from jitmod.delivery.tell import Silent
 from jitmod.source.config import GateSettings, Workload
 
 Git = Callable[..., str]
@@ -96,7 +97,7 @@ def test_nobody_signs_off_who_did_not_ask(checkout: Path, repository: Repository
     run_git(checkout, "config", "format.signOff", "true")
     terms = Terms(TrialLog(), checkout, (Workload("w", "bench/work.py:run"),), GateSettings(), Path("python"), 60.0)
     with scrubbed_environment():
-        onto_branch(Request((Toy(),), (".",)), repository, "jitmod/toy", None, terms, lambda text: None, signoff)
+        onto_branch(Request((Toy(),), (".",)), repository, "jitmod/toy", None, terms, Silent(), signoff)
     assert run_git(checkout, "log", "main..jitmod/toy").count("Signed-off-by: Ada") == 3 * signoff
 
 

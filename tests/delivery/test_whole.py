@@ -11,6 +11,7 @@ from toy import Toy, TrialLog, WholeTrial
 from jitmod.delivery.attempt import Terms
 from jitmod.delivery.job import Delivered, Request, onto_branch
 from jitmod.delivery.repository import Repository, scrubbed_environment
+from jitmod.delivery.tell import Silent
 from jitmod.model import Status
 from jitmod.source.config import GateSettings, Workload
 
@@ -21,7 +22,7 @@ WORK = Workload("work", "bench/work.py:run")
 def deliver(repository: Repository, whole: WholeTrial, workloads: tuple[Workload, ...] = (WORK,)) -> Delivered:
     terms = Terms(TrialLog(), repository.root, workloads, GateSettings(), Path("python"), 60.0, whole=whole)
     with scrubbed_environment():
-        return onto_branch(Request((Toy(),), (".",)), repository, "jitmod/toy", None, terms, lambda text: None)
+        return onto_branch(Request((Toy(),), (".",)), repository, "jitmod/toy", None, terms, Silent())
 
 
 def test_base_and_tip_are_tried_by_the_workloads_that_accepted(repository: Repository, git: Git) -> None:

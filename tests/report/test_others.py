@@ -39,6 +39,31 @@ def test_text_holds_no_escape_codes_outside_of_a_terminal(run: Run) -> None:
     assert "\x1b" not in written(run)
 
 
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_colours_and_bars(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    first, second = run.entries[:2]
+    verdict = replace(first.outcome.verdict, speedup=2.0, speedup_ci=None) if first.outcome.verdict else None
+    half = replace(second, outcome=replace(second.outcome, verdict=verdict))
+    stream = Terminal()
+    text.write(replace(run, entries=(first, half)), stream)
+    shown = stream.getvalue()
+    assert "\x1b[32maccepted\x1b[0m" in shown and "\x1b[32m██████ \x1b[0m8.12x" in shown
+    assert "\x1b[32m██     \x1b[0m2x" in shown  # a third of the way, by ratios
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Terminal()
+    text.write(run, plain)
+    assert "██████ 8.12x (7.6 to 8.8)" in plain.getvalue() and "\x1b[3" not in plain.getvalue()
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [

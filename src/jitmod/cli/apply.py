@@ -12,6 +12,7 @@ import typer
 
 from jitmod.cli.command import run_recorded, understood, words
 from jitmod.cli.options import CodemodNames, ConfigFile, Format, FormatOption, Paths, Quiet, Verbose
+from jitmod.cli.progress import progress
 from jitmod.cli.session import (
     Session,
     Talk,
@@ -129,7 +130,8 @@ def apply(
         if dry_run:
             from jitmod.delivery.job import tried_diff
 
-            tried = tried_diff(session.request, session.root, terms, talk.progress)
+            with progress(talk) as tell:
+                tried = tried_diff(session.request, session.root, terms, tell)
             raise typer.Exit(_show_diff(tried, format, talk, tried=True))
         if write:
             raise typer.Exit(_write(session, terms, format, talk))
@@ -151,10 +153,11 @@ def _commit(
         dirty = repository.dirty_files()
         if dirty:
             talk.say(_about_dirty(dirty, base))
-        if isinstance(where, Path):
-            done = into_bundle(session.request, repository, where, base, terms, talk.progress)
-        else:
-            done = onto_branch(session.request, repository, where, base, terms, talk.progress, signoff)
+        with progress(talk) as tell:
+            if isinstance(where, Path):
+                done = into_bundle(session.request, repository, where, base, terms, tell)
+            else:
+                done = onto_branch(session.request, repository, where, base, terms, tell, signoff)
     run = Run(
         jitmod_version(),
         done.entries,
@@ -180,7 +183,8 @@ def _write(session: Session, terms: Terms, format: Format, talk: Talk) -> int:
     from jitmod.report.run import Run
     from jitmod.source.recording import state_folder
 
-    done = into_tree(session.request, session.root, state_folder(session.root), terms, talk.progress)
+    with progress(talk) as tell:
+        done = into_tree(session.request, session.root, state_folder(session.root), terms, tell)
     run = Run(jitmod_version(), done.entries, done.errors, tried=True)
     if format is Format.TEXT:
         text.write(run, sys.stdout)

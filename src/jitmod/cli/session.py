@@ -47,7 +47,7 @@ def failing_clearly() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Talk:
-    """What goes to stderr: words about the run, and its progress, which a pipe does not want."""
+    """What goes to stderr: words about the run. `verbose` asks for its progress also where no terminal shows it."""
 
     quiet: bool
     verbose: bool
@@ -55,10 +55,6 @@ class Talk:
     def say(self, text: str) -> None:
         if not self.quiet:
             typer.echo(f"jitmod: {text}", err=True)
-
-    def progress(self, text: str) -> None:
-        if self.verbose or sys.stderr.isatty():
-            self.say(text)
 
 
 @dataclass(frozen=True)

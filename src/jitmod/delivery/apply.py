@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from jitmod.delivery.message import commit_message
 from jitmod.delivery.preview import Wanted, edited, rescan
 from jitmod.delivery.queue import Entry, FoundPatch, Waiting, in_turn, name
 from jitmod.delivery.regression import NoTest, guard_for
+from jitmod.delivery.tell import Tell
 from jitmod.delivery.write import FileChanged
 from jitmod.model import Outcome, Patch, SourceError, Status, Verdict
 from jitmod.rewrite.codemod import scan
@@ -92,9 +93,7 @@ class Tried:
     workloads: tuple[Workload, ...]
 
 
-def try_patches(
-    wanted: Wanted, project: Project, place: Place, terms: Terms, tell: Callable[[str], None]
-) -> Tried:
+def try_patches(wanted: Wanted, project: Project, place: Place, terms: Terms, tell: Tell) -> Tried:
     """Try every patch of the project at `place.root`, in order; of rivals, the one that gives most is kept.
 
     `tell` hears how it goes.
@@ -110,6 +109,7 @@ def try_patches(
             queues.setdefault(one.finding.site.path, []).append(one)
     last = {codemod.id for codemod in wanted.codemods if codemod.tried_last}
     turns = {path: in_turn(queue, last) for path, queue in sorted(queues.items())}
+    tell.expect(sum(map(len, queues.values())))
     rewritten = False
     for path, turn in [(path, turn) for turn in (0, 1) for path in turns]:
         waiting = Waiting.of(turns[path][turn], turns[path][1 - turn])
@@ -150,14 +150,14 @@ def _superseded(lost: FoundPatch) -> Outcome:
     return Outcome(lost.shown, verdict=Verdict(Status.UNPROVEN, why))
 
 
-def _settled(tried: Attempt, place: Place, terms: Terms, tell: Callable[[str], None]) -> Outcome:
+def _settled(tried: Attempt, place: Place, terms: Terms, tell: Tell) -> Outcome:
     """Keep what was accepted."""
     patch, verdict = tried.one.finding, tried.verdict
     addition, unguarded, commit = None, None, None
     if tried.is_accepted and tried.after is not None:
         content = tried.after.encode(tried.after.source)
         if terms.with_test and tried.workload is not None:
-            tell(f"{tried.label}: writing its test")
+            tell.begin(tried.label, "writing its test")
             try:
                 addition = guard_for(patch, verdict, tried.evidence, tried.workload, root=place.root,
                                      user_root=terms.user_root, content=content, python=terms.python)  # fmt: skip
@@ -171,7 +171,7 @@ def _settled(tried: Attempt, place: Place, terms: Terms, tell: Callable[[str], N
         except CommitRefused as refused:
             why = f"git did not make the commit: {one_line(str(refused))}"
             verdict = replace(verdict, status=Status.REJECTED, test="hook", why=why)
-    tell(f"{tried.label}: {describe(verdict)}")
+    tell.end(tried.label, describe(verdict))
     guard = addition.path if addition is not None and verdict.status is Status.ACCEPTED else None
     return Outcome(tried.one.shown, tried.diff, verdict, commit, guard, unguarded)
 

@@ -12,6 +12,7 @@ import pathspec
 from jitmod.delivery.memory import Memory, digest, programs
 from jitmod.delivery.preview import document_diff, realised
 from jitmod.delivery.queue import FoundPatch
+from jitmod.delivery.tell import Tell
 from jitmod.model import Patch, Status, Variant, Verdict
 from jitmod.rewrite.edits import EditConflict
 from jitmod.source.config import GateSettings, Workload
@@ -120,7 +121,7 @@ class Attempt:
 
 def attempt(
     one: FoundPatch, project: Project, root: Path, tip: str, terms: Terms,
-    file_evidence: Callable[[TrialResult], str | None], tell: Callable[[str], None],
+    file_evidence: Callable[[TrialResult], str | None], tell: Tell,
 ) -> Attempt:  # fmt: skip
     """Try one patch of `project` against the tip that lies at `root`; nothing is kept yet."""
     patch, document = one.finding, project.documents[one.finding.site.path]
@@ -136,7 +137,7 @@ def attempt(
     if known is not None:
         verdict = replace(known, why=f"{known.why} (as before; --fresh tries it again)")
     elif workloads:
-        tell(f"{patch.codemod} {_place(one)}: trying")
+        tell.begin(f"{patch.codemod} {_place(one)}")
         workload, result = _run(patch, document, workloads, root, tip, terms)
         verdict = replace(result.verdict, evidence_digest=file_evidence(result))
         note = result.job.get("workload", {}).get("note")  # of a workload that nobody wrote

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from jitmod.delivery.repository import (
     scrubbed_environment,
     unnamed_start,
 )
+from jitmod.delivery.tell import Tell
 from jitmod.delivery.whole import Whole, try_whole, without_cut
 from jitmod.delivery.worktree import temporary_worktree
 from jitmod.delivery.write import WritePlace, check_clean
@@ -32,8 +33,6 @@ from jitmod.rewrite.codemod import Codemod
 from jitmod.source.files import discover
 from jitmod.source.project import Project
 from jitmod.source.recording import Recording, current
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)

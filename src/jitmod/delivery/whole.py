@@ -10,6 +10,7 @@ from jitmod.delivery.branch import Branch
 from jitmod.delivery.figures import describe
 from jitmod.delivery.queue import Entry
 from jitmod.delivery.sides import open_sides
+from jitmod.delivery.tell import Tell
 from jitmod.model import Status, Verdict
 from jitmod.source.config import Workload
 
@@ -26,18 +27,20 @@ class Whole:
 
 def try_whole(
     branch: Branch, workloads: Sequence[Workload], trial: TryFiles, terms: Terms,
-    file_evidence: Callable[[TrialResult], str | None], tell: Callable[[str], None],
+    file_evidence: Callable[[TrialResult], str | None], tell: Tell,
 ) -> tuple[Whole, ...]:  # fmt: skip
     """Try the branch with every workload that has accepted a patch of this run.
 
     Where the whole is rejected though each patch was accepted, the branch is cut back to the most commits that are not.
     """
+    tell.expect(0)
     found = []
     for workload in workloads:
         made = list(branch.made)
         if not made or (len(made) == 1 and not branch.start.resumed):
             break
-        tell(f"{branch.start.branch or 'the bundle'} as a whole: trying {workload.run}")
+        what = f"{branch.start.branch or 'the bundle'} as a whole"
+        tell.begin(what, f"trying {workload.run}")
         result = _tried(branch, branch.tip, workload, trial, terms)
         verdict = replace(result.verdict, evidence_digest=file_evidence(result))
         if verdict.status in _BAD:
@@ -45,7 +48,7 @@ def try_whole(
             branch.cut(good)
             why = f"{verdict.why} (from commit {first[:10]} on; the branch was cut back to {good[:10]})"
             verdict = replace(verdict, why=why)
-        tell(f"{branch.start.branch or 'the bundle'} as a whole: {describe(verdict)}")
+        tell.end(what, describe(verdict))
         found.append(Whole(workload.run, verdict))
     return tuple(found)
 

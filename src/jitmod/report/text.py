@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -17,6 +18,9 @@ _STYLES = {
     Status.INCONCLUSIVE: "yellow",
     Status.CRASHED: "red",
 }
+_EIGHTHS = "▏▎▍▌▋▊▉"
+_BAR = 6  # characters
+_ROOMY = 100  # columns, from which a table has room for bars
 _WIDE = 1000  # into a pipe nothing is wrapped or cut to a terminal's width
 
 
@@ -137,13 +141,27 @@ def _table(run: Run, stream: TextIO) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("site", "codemod", "verdict", "speedup", "cold", "compiles", "commit"):
         table.add_column(heading, overflow="fold", no_wrap=not terminal)
+    best = max((verdict.speedup or 0.0 for _, verdict, _ in rows), default=0.0)
+    drawn = terminal and console.width >= _ROOMY and console.encoding.startswith("utf")
     for patch, verdict, commit in rows:
-        cells = [_place(patch), patch.codemod, _verdict(verdict), speedup(verdict)]
+        bar = _bar(verdict.speedup, best) if drawn else ""
+        cells = [_place(patch), patch.codemod, _verdict(verdict), bar + speedup(verdict)]
         cells += [cold(verdict), compiles(verdict), (commit or "")[:7]]
         texts = [Text(cell) for cell in cells]
         texts[2].stylize(_STYLES[verdict.status])
+        texts[3].stylize(_STYLES[verdict.status], 0, len(bar))
         table.add_row(*texts)
     console.print(table)
+
+
+def _bar(value: float | None, best: float) -> str:
+    """A speedup as a bar, on a logarithmic scale from 1 to the best of the run; of the same width for all."""
+    if best <= 1:
+        return ""
+    part = math.log(value) / math.log(best) if value is not None and value > 1 else 0.0
+    eighths = round(part * 8 * _BAR)
+    full, rest = divmod(eighths, 8)
+    return f"{'█' * full + (_EIGHTHS[rest - 1] if rest else ''):<{_BAR}} "
 
 
 def _verdict(verdict: Verdict) -> str:
