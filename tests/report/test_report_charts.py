@@ -35,7 +35,8 @@ def test_each_sample_is_a_dot_and_each_process_a_row() -> None:
 
 def test_a_first_call_is_the_sum_of_its_phases() -> None:
     parts = {"trace": 1.0, "lower": 2.0, "compile": 4.0}
-    picture = drawn(phases({"baseline": [parts], "candidate": [{p: 0.5 for p in PHASES}]}))
+    first_calls = {"baseline": [parts, parts], "candidate": [{p: 0.5 for p in PHASES}]}
+    picture = drawn(phases(first_calls, {"baseline": 7.0, "candidate": 1.5}))
     widths = {arm: [float(one.attrib["width"]) for one in picture.iter() if one.attrib.get("class", "").startswith(arm)]
               for arm in ("baseline", "candidate")}  # fmt: skip
     assert widths["baseline"] == pytest.approx([widths["baseline"][0] * factor for factor in (1, 2, 4)], abs=0.3)
@@ -58,8 +59,8 @@ def test_what_is_slower_ends_left_of_one() -> None:
 
 
 def test_nothing_measured_is_no_picture() -> None:
-    assert calls({}) is calls({"baseline": [[]], "candidate": []}) is phases({}) is None
-    assert phases({"baseline": [{p: 0.0 for p in PHASES}], "candidate": []}) is None
+    assert calls({}) is calls({"baseline": [[]], "candidate": []}) is phases({}, {}) is None
+    assert phases({"baseline": [{p: 0.0 for p in PHASES}], "candidate": []}, {"baseline": 1.0}) is None
 
 
 def test_any_samples_make_a_picture_inside_of_its_frame() -> None:

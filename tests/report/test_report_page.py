@@ -15,7 +15,7 @@ from runs import HOSTILE, strings
 from jitmod.report.html.page import render
 from jitmod.report.html.sections import page, words
 
-VOID = {"meta", "link", "br", "img", "input", "hr"}
+VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 
 
 class Read(HTMLParser):

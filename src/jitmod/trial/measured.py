@@ -17,10 +17,14 @@ def samples(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) ->
     one first call after the other. `tuning`: what each form and setting took when one was chosen.
     """
     warm = [one["warm"]["seconds"] for one in judges if "warm" in one]
-    cold = [one["cold"] for one in judges if "cold" in one]
     parts = {
         "warm": {arm: [[_short(s) for s in one[arm]] for one in warm] for arm in _ARMS} if warm else None,
-        "cold": {arm: [_phases(call) for one in cold for call in one[arm]] for arm in _ARMS} if cold else None,
+        "cold": {
+            arm: [_phases(call, one, arm) for one in judges if "cold" in one for call in one["cold"][arm]]
+            for arm in _ARMS
+        }
+        if any("cold" in one for one in judges)
+        else None,
         "tuning": [dict(tried) for key, tried in sorted(explored.items()) if key.startswith(_TUNING)],
         "device": explored.get("device", {}).get("kind"),
         "versions": dict(explored.get("versions", {})),
@@ -28,8 +32,10 @@ def samples(explored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]) ->
     return {name: part for name, part in parts.items() if part}
 
 
-def _phases(call: Mapping[str, Any]) -> dict[str, float]:
-    return {phase: _short(call[phase]) for phase in _PHASES}
+def _phases(call: Mapping[str, Any], process: Mapping[str, Any], arm: str) -> dict[str, float]:
+    """Of a first call, and of loading the changed files."""
+    loading = process.get("loading", {}).get(arm, {})
+    return {phase: _short(call[phase] + loading.get(phase, 0.0)) for phase in _PHASES}
 
 
 def _short(seconds: float) -> float:

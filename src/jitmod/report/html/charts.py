@@ -38,7 +38,8 @@ class Scale:
 
     def ticks(self) -> list[float]:
         """Round values inside the scale, no more than fit beside each other."""
-        return _decades(self.low, self.high) if self.is_log else _steps(self.low, self.high)
+        found = _decades(self.low, self.high) if self.is_log else []
+        return found if len(found) > 2 else _steps(self.low, self.high)
 
 
 def calls(samples: Mapping[str, Sequence[Sequence[float]]]) -> Markup | None:
@@ -65,10 +66,12 @@ def calls(samples: Mapping[str, Sequence[Sequence[float]]]) -> Markup | None:
     return _svg(y + 20, f"Seconds of warm calls, medians. {said}", [*_axis(scale, y, seconds), *parts])
 
 
-def phases(first_calls: Mapping[str, Sequence[Mapping[str, float]]]) -> Markup | None:
-    """The median first call of each arm as a bar of its parts: tracing, lowering, compiling."""
-    arms = {arm: {phase: statistics.median(call[phase] for call in first_calls[arm]) for phase in PHASES}
-            for arm in ARMS if first_calls.get(arm)}  # fmt: skip
+def phases(first_calls: Mapping[str, Sequence[Mapping[str, float]]], totals: Mapping[str, float]) -> Markup | None:
+    """The first call of each arm as a bar of its parts: tracing, lowering, compiling.
+
+    A bar is as long as the total, in seconds, and its parts have the shares that they have in all first calls.
+    """
+    arms = {arm: _shared(first_calls[arm], totals[arm]) for arm in ARMS if first_calls.get(arm) and totals.get(arm)}
     longest = max((sum(parts.values()) for parts in arms.values()), default=0.0)
     if longest <= 0:
         return None
@@ -88,6 +91,12 @@ def phases(first_calls: Mapping[str, Sequence[Mapping[str, float]]]) -> Markup |
     said = "; ".join(f"{arm}: " + ", ".join(f"{phase} {seconds(s)}" for phase, s in parts.items())
                      for arm, parts in arms.items())  # fmt: skip
     return _svg(y + 22, f"Seconds of the first call. {said}", [*_axis(scale, y + 2, seconds), *drawn])
+
+
+def _shared(calls: Sequence[Mapping[str, float]], total: float) -> dict[str, float]:
+    sums = {phase: sum(call[phase] for call in calls) for phase in PHASES}
+    whole = sum(sums.values())
+    return {phase: total * part / whole if whole > 0 else 0.0 for phase, part in sums.items()}
 
 
 def curves(

@@ -19,7 +19,7 @@ from jitmod.report.html.facts import Fact, facts
 from jitmod.report.html.judged import Judged, judged
 
 _OPEN = 24  # so many diffs are open when the page is; of more, those that were accepted
-_SHORT = 10  # digits of a commit
+_SHORT = 7  # digits of a commit
 
 Words = tuple[Piece, ...]
 """Text for people; of kind "code" is what stands between backticks."""
@@ -184,7 +184,7 @@ def _pictures(trial: Judged) -> Iterator[Figure]:
     calls = charts.calls(trial.warm)
     if calls is not None:
         yield Figure("Warm calls", calls, "A dot is a sample, a row a process; medians are marked.")
-    first = charts.phases(trial.first_calls)
+    first = charts.phases(trial.first_calls, trial.verdict.cold)
     if first is not None:
         yield Figure("First call", first, "From light to dark: trace, lower, compile.")
     for knob, lines in trial.tuned.items():
