@@ -1,4 +1,4 @@
-"""The files under docs/ci and docs/security.md: commands that exist, rights that are promised, tests that are there."""
+"""The files for CI and docs/security.md: commands that exist, rights that are promised, tests that are there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer.main
 import yaml
+from typer.testing import CliRunner
 
 from jitmod.cli.main import app
 
@@ -73,3 +74,21 @@ def test_every_promise_names_tests_that_exist() -> None:
         assert named, point
         for path, test in named:
             assert f"def {test}(" in (ROOT / path).read_text(), (path, test)
+
+
+def test_init_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    monkeypatch.chdir(tmp_path)
+    names = [path.stem for path in FILES]
+    init = ["init", *(word for name in names for word in ("--ci", name))]
+    result = CliRunner().invoke(app, [*init, "--dry-run"])
+    assert result.exit_code == 0 and len(list(tmp_path.rglob("*"))) == 1, result.output
+    assert CliRunner().invoke(app, init).exit_code == 0
+    written = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.yml")}
+    assert sorted(written) == [
+        ".github/workflows/jitmod-bot.yml", ".github/workflows/jitmod-guard.yml", "jitmod.gitlab-ci.yml"
+    ]  # fmt: skip
+    assert sorted(written.values()) == sorted(path.read_text() for path in FILES)
+    again = CliRunner().invoke(app, init)
+    assert again.exit_code == 2 and "is there already" in again.output
+    assert "--ci: github-bot, github-guard, gitlab, not x" in CliRunner().invoke(app, ["init", "--ci", "x"]).output

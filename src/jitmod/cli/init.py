@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,10 +13,20 @@ from jitmod.cli.session import UsageError, failing_clearly, jitmod_version, open
 
 def init(
     paths: Paths = None,
+    ci: Annotated[
+        list[str] | None,
+        typer.Option("--ci", metavar="NAME", help="Write a workflow instead: github-bot, github-guard or gitlab."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be added; write nothing.")] = False,
 ) -> None:
-    """Find the benchmarks and tests that run what could be rewritten, and name them in pyproject.toml."""
+    """Find the benchmarks and tests that run what could be rewritten, and name them in pyproject.toml.
+
+    With --ci it writes workflows for a service that runs jobs: pull requests on a schedule, or a guard on each of them.
+    """
     with failing_clearly():
+        if ci:
+            _write_ci(paths, ci, dry_run)
+            return
         from jitmod.delivery.job import findings
         from jitmod.delivery.starting import add_to, as_toml, workloads_for
         from jitmod.model import Patch
@@ -51,3 +62,16 @@ def init(
             typer.echo(f"pyproject.toml names {len(workloads)} workloads ({names}); commit it, then: jitmod apply .")
         if run.is_incomplete:
             raise typer.Exit(2)
+
+
+def _write_ci(paths: list[Path] | None, names: list[str], dry_run: bool) -> None:
+    from jitmod.delivery.starting import Ci, write_ci
+    from jitmod.source.files import project_root
+
+    unknown = [name for name in names if name not in list(Ci)]
+    if unknown:
+        raise UsageError(f"--ci: {', '.join(Ci)}, not {unknown[0]}")
+    root = project_root((paths or [Path(".")])[0])
+    for which in map(Ci, names):
+        done = f"would write {root / which.place}" if dry_run else f"wrote {write_ci(which, root)}: read and commit it"
+        typer.echo(done)

@@ -180,10 +180,7 @@ def changes_of(repository: Repository, old: str, new: str) -> list[Change]:
 
 def read_bundle(folder: Path, allowed: Sequence[str]) -> Bundle:
     """The bundle at `folder`, of which every file lies below one of the folders `allowed`. Raises `BadBundle`."""
-    try:
-        from jsonschema import Draft202012Validator
-    except ModuleNotFoundError:
-        raise DeliveryError("a bundle needs jsonschema: pip install 'jitmod[github]'") from None
+    from jsonschema import Draft202012Validator  # takes a while to load
 
     document = _document(folder / "bundle.json")
     fault = next(iter(Draft202012Validator(SCHEMA).iter_errors(document)), None)

@@ -7,6 +7,8 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
 from jitmod.delivery.repository import DeliveryError
@@ -78,6 +80,35 @@ def add_to(file: Path, text: str) -> None:
         raise DeliveryError(f"{file}: tables cannot be put at its end: {error}") from None
     except OSError as error:
         raise DeliveryError(f"{file} cannot be written: {error.strerror}") from None
+
+
+class Ci(StrEnum):
+    """A file for a service that runs jobs."""
+
+    GITHUB_BOT = "github-bot"
+    GITHUB_GUARD = "github-guard"
+    GITLAB = "gitlab"
+
+    @property
+    def place(self) -> str:
+        """Where a project has it, relative to its root."""
+        service, _, name = self.partition("-")
+        return f".github/workflows/jitmod-{name}.yml" if service == "github" else "jitmod.gitlab-ci.yml"
+
+
+def write_ci(which: Ci, root: Path) -> Path:
+    """Write the file of a service into a project that does not have it. Raises `DeliveryError`."""
+    target = root / which.place
+    text = (files("jitmod.ci") / f"{which}.yml").read_bytes()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as file:
+            file.write(text)
+    except FileExistsError:
+        raise DeliveryError(f"{target} is there already: it stays as it is") from None
+    except OSError as error:
+        raise DeliveryError(f"{target} cannot be written: {error.strerror}") from None
+    return target
 
 
 def _used(path: str, target: _Target, project: Project) -> set[str]:

@@ -1,0 +1,1 @@
+"""Workflows that `jitmod init --ci` writes, as files of a package."""
