@@ -116,7 +116,7 @@ def _foot(rewrites: Sequence[Rewrite], branch: str, base: str) -> str:
         f"- Each commit stands alone: `git log -p {fence_free(base)}..{fence_free(branch)}`.",
         f"- {names}: what was looked for, and when it is refused.",
         "- Results may differ by rounding: a compiled function orders floating-point operations in its own way.",
-        "- A commit that you do not want can be dropped or reverted; the others do not depend on its text.",
+        "- A commit that you do not want can be reverted; of two in one file, the later one first.",
         "- To keep a place as it is, write `# jitmod: ignore` on its line, or name it in `[tool.jitmod] exclude`.",
     ]
     return "\n".join(["### How to review", "", *review, ""])
