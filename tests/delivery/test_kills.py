@@ -39,6 +39,14 @@ def state(checkout: Path) -> Callable[[], object]:
     return look
 
 
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
 def killed(command: list[str], folder: Path, seconds: float) -> int:
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
@@ -55,7 +63,7 @@ def run(command: list[str], folder: Path) -> tuple[float, subprocess.CompletedPr
 
 
 @pytest.mark.parametrize("into", ["branch", "bundle"])
-def test_apply(checkout: Path, state: Callable[[], object], tmp_path: Path, into: str) -> None:
+def test_apply(checkout: Path, state: Callable[[], object], tmp_path: Path, temporary: Path, into: str) -> None:
     moments = random.Random(f"apply {into}")
 
     def command(name: str) -> list[str]:
@@ -78,12 +86,14 @@ def test_apply(checkout: Path, state: Callable[[], object], tmp_path: Path, into
         else:
             assert (tmp_path / name / "bundle.json").exists()
         assert run_git(checkout, "for-each-ref", "refs/jitmod").strip() == ""
+        assert not list(temporary.iterdir()) and not (checkout / ".git" / "jitmod" / "replay").exists()
 
 
 @pytest.mark.parametrize("what", ["branch", "bundle"])
 def test_pr(
-    checkout: Path, remote: Path, hub: FakeHub, state: Callable[[], object], tmp_path: Path, what: str  # noqa: F811
-) -> None:
+    checkout: Path, remote: Path, hub: FakeHub, state: Callable[[], object], tmp_path: Path, temporary: Path,  # noqa: F811
+    what: str,
+) -> None:  # fmt: skip
     moments = random.Random(f"pr {what}")
     if what == "bundle":
         made = run([*DRIVER, "apply", "--codemod", "toy", "--bundle", str(tmp_path / "bundle")], checkout)
@@ -108,3 +118,4 @@ def test_pr(
         assert len(hub.issues) == (what == "bundle")
         assert state() == before and run_git(remote, "fsck", "--no-dangling") == ""
         assert run_git(checkout, "for-each-ref", "refs/jitmod").strip() == ""
+        assert not list(temporary.iterdir()) and not (checkout / ".git" / "jitmod" / "replay").exists()

@@ -3,13 +3,14 @@ nothing of the project runs. No reference is written either; what is not pushed 
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Sequence
+import contextlib
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jitmod.delivery.bundle import BadBundle, Bundle, Bundled, Change
 from jitmod.delivery.pull import Commit
-from jitmod.delivery.repository import GitFailed, Repository
+from jitmod.delivery.repository import DeliveryError, GitFailed, Repository
 
 
 def stale(repository: Repository, commit: str, commits: Sequence[Bundled]) -> list[str]:
@@ -22,13 +23,16 @@ def stale(repository: Repository, commit: str, commits: Sequence[Bundled]) -> li
 
 
 def replay(repository: Repository, bundle: Bundle, commits: Sequence[Bundled]) -> list[Commit]:
-    """The commits on top of the bundle's base. Raises `BadBundle` where one does not fit what is before it."""
+    """The commits on top of the bundle's base. Call it under the repository's lock.
+
+    Raises `BadBundle` where one does not fit what is before it.
+    """
     sign = ["-S"] if _is_set(repository, "commit.gpgSign") else []
     made: list[Commit] = []
     parent = bundle.base
-    with tempfile.TemporaryDirectory(prefix="jitmod-") as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-        text = Path(folder) / "text"
+    with _own_folder(repository) as folder:
+        index = {"GIT_INDEX_FILE": str(folder / "index")}
+        text = folder / "text"
         repository.git("read-tree", parent, environment=index)
         for one in commits:
             for change in one.files:
@@ -45,6 +49,20 @@ def replay(repository: Repository, bundle: Bundle, commits: Sequence[Bundled]) -
             parent = repository.git("commit-tree", tree, "-p", parent, *sign, "-F", str(text))
             made.append(Commit(parent, one.message, one.job, one.evidence))
     return made
+
+
+@contextlib.contextmanager
+def _own_folder(repository: Repository) -> Iterator[Path]:
+    """A new folder, always at the same place: what a run leaves that was killed goes with the next one."""
+    folder = repository.state / "replay"
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True)
+        yield folder
+    except OSError as error:
+        raise DeliveryError(f"{folder} cannot be written: {error.strerror}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _entry(repository: Repository, commit: str, path: str) -> tuple[str, str]:
