@@ -126,7 +126,13 @@ def described(commits: Sequence[Commit], branch: str, base: str) -> tuple[str, s
     from jitmod.report.pull import Rewrite, body, title
 
     rewrites = [Rewrite(one) for one in commits]
-    return title(rewrites), body(rewrites, branch, base)
+    return title(rewrites), body(rewrites, branch, base, _job())
+
+
+def _job() -> str | None:
+    """The address of the job that we are, on a runner of GitHub's."""
+    parts = [os.environ.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
+    return "{}/{}/actions/runs/{}".format(*parts) if all(parts) else None
 
 
 @contextlib.contextmanager

@@ -40,10 +40,13 @@ def title(rewrites: Sequence[Rewrite]) -> str:
     return _cut(f"{', '.join(names)}: {len(rewrites)} rewrites{most}{where}", 200)
 
 
-def body(rewrites: Sequence[Rewrite], branch: str, base: str) -> str:
-    """The description, in Markdown. What does not fit is left to the commit messages, from the end."""
+def body(rewrites: Sequence[Rewrite], branch: str, base: str, run: str | None = None) -> str:
+    """The description, in Markdown. What does not fit is left to the commit messages, from the end.
+
+    `run` is the address of the job that this comes from, where there is one.
+    """
     head = _head(rewrites)
-    foot = _foot(rewrites, branch, base)
+    foot = _foot(rewrites, branch, base, run)
     told: list[str] = []
     for number, one in enumerate(rewrites):
         part = _part(one)
@@ -110,13 +113,15 @@ def _part(one: Rewrite) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _foot(rewrites: Sequence[Rewrite], branch: str, base: str) -> str:
+def _foot(rewrites: Sequence[Rewrite], branch: str, base: str, run: str | None) -> str:
     names = " ".join(f"`jitmod explain {name}`" for name in sorted({one.codemod for one in rewrites}))
+    kept = "in git's folder, below `jitmod/evidence`, where it ran" if run is None else f"with the artifacts of {run}"
     review = [
         f"- Each commit stands alone: `git log -p {fence_free(base)}..{fence_free(branch)}`.",
         f"- {names}: what was looked for, and when it is refused.",
         "- Results may differ by rounding: a compiled function orders floating-point operations in its own way.",
         "- A commit that you do not want can be reverted; of two in one file, the later one first.",
+        f"- The samples of each trial are {kept}, under the name that its commit has as `Jitmod-Evidence`.",
         "- To keep a place as it is, write `# jitmod: ignore` on its line, or name it in `[tool.jitmod] exclude`.",
     ]
     return "\n".join(["### How to review", "", *review, ""])
