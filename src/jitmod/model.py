@@ -9,6 +9,10 @@ from enum import StrEnum
 from typing import Any
 
 
+class UserError(Exception):
+    """Something that a user can set right: the message says what, and how."""
+
+
 @dataclass(frozen=True)
 class InCell:
     """A place as the reader of a notebook sees it: the cell by its number among all cells, the lines in that cell.

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from toy import Toy
 
-from jitmod.delivery.job import Request, untried_diff
 from jitmod.delivery.preview import Wanted, preview
+from jitmod.delivery.untried import Asked, diff
 from jitmod.model import Edit, Finding, Patch, Variant
 from jitmod.rewrite.codemod import Codemod
 from jitmod.source.document import Document
@@ -144,7 +144,7 @@ def test_errors_are_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_bytes(TWO)
     (tmp_path / "bad.py").write_bytes(b"x = = 1\n")
     (tmp_path / "binary.py").write_bytes(b"\x00\xff")
-    found = untried_diff(Request((Toy(),), (".",)), tmp_path)
+    found = diff(Asked(tmp_path, (".",), (), ("toy",), lambda: (Toy(),)))
     assert [error.path for error in found.errors] == ["bad.py", "binary.py"]
     assert len(found.entries) == 2
 

@@ -61,11 +61,14 @@ class Blocks:
     of_pure_ones: bool = False  # also of functions that are pure as a whole, for which the callers' boundary would do
 
     def find(self) -> Iterator[Block | Blocked]:
-        for node, function in self.module.functions.items():
-            if isinstance(node, ast.Lambda) or self._is_elsewhere(function):
+        for function in self.module.functions.values():
+            node = function.node
+            if isinstance(node, ast.Lambda) or not any(self.code.heavy_calls(s) for s in node.body):
                 continue
-            for block in _lists(node):
-                yield from self._of_list(block, function)
+            worth = [block for block in _lists(node) if any(self.code.heavy_calls(s) for s in block)]
+            if worth and not self._is_elsewhere(function):
+                for block in worth:
+                    yield from self._of_list(block, function)
 
     def _is_elsewhere(self, function: Function) -> bool:
         """Whether the boundary belongs to the callers: traced already, a method of a Module, pure as a whole."""

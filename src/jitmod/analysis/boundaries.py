@@ -228,16 +228,14 @@ def _is_cached_by_identity(wrapped: ast.expr, module: SourceModule, infer: Infer
 
 def makes_boundary(function: Function, infer: Inference) -> Creation | None:
     """The creation that a factory returns: a function that defines one compiled function and returns it."""
-    if isinstance(function.node, ast.Lambda):
+    if isinstance(function.node, ast.Lambda) or not isinstance(function.node.body[-1], ast.Return):
         return None
-    own = [c for c in creations_in(function.module, infer) if c.function is function]
+    module, value = function.module, function.node.body[-1].value
+    calls = (c for n in function.own_nodes if isinstance(n, ast.Call) for c in _of_call(n, module, infer))
+    nested = (c for n in function.own_nodes if isinstance(n, ast.FunctionDef) for c in _of_def(n, module, infer))
+    own = [*calls, *nested]
     if len(own) != 1:
         return None
     (creation,) = own
-    *_, last = function.node.body
-    match last:
-        case ast.Return(value=ast.Name(id=name)) if name == creation.name:
-            return creation
-        case ast.Return(value=value) if value is creation.node:
-            return creation
-    return None
+    named = isinstance(value, ast.Name) and value.id == creation.name
+    return creation if named or value is creation.node else None

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from jitmod.analysis import library
 from jitmod.analysis.values import (
@@ -25,7 +26,7 @@ from jitmod.analysis.values import (
     unpacked,
 )
 from jitmod.source.nodes import walk
-from jitmod.source.project import Class, Function, SourceModule
+from jitmod.source.project import Class, Function, Project, SourceModule
 from jitmod.source.signatures import is_property
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _REGISTERING = frozenset({"jax.tree_util.register_dataclass", "jax.tree_util.register_pytree_node_class",
                           "chex.dataclass"})  # fmt: skip
+
+_BELOW: WeakKeyDictionary[Project, dict[Class, list[Class]]] = WeakKeyDictionary()  # the subclasses of every class
 
 
 @dataclass(eq=False)
@@ -105,7 +108,15 @@ class Classes:
         return None
 
     def subclasses(self, cls: Class) -> list[Class]:
-        return [c for c in self.inference.project.classes if c is not cls and cls in self.lineage(c)]
+        project = self.inference.project
+        if project not in _BELOW:
+            apart = Classes(type(self.inference)(project))  # without open questions, so that none is cut short
+            found: dict[Class, list[Class]] = {}
+            for below in project.classes:
+                for above in apart.lineage(below)[1:]:
+                    found.setdefault(above, []).append(below)
+            _BELOW[project] = found
+        return _BELOW[project].get(cls, [])
 
     def declared(self, cls: Class) -> list[str]:
         """The annotated names of the class's own body: its fields, in order."""

@@ -132,9 +132,9 @@ class Composites:
         node, module = function.node, function.module
         if not isinstance(node, ast.FunctionDef) or function.scope.parent is not module.scope or function.decorators:
             return None
-        if "traced" in self.contexts.of(function) or code.iterates(function) or _is_generator(node):
-            return None
         found = [d for statement in node.body for d in self.dispatches(statement, module, frozenset({function}))]
+        if not found or "traced" in self.contexts.of(function) or code.iterates(function) or _is_generator(node):
+            return None
         if not self.worth(found, list(node.body), module, costs):
             return None
         for hazard in self._hazards(function, found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
@@ -28,7 +28,7 @@ from jitmod.analysis.values import (
 )
 from jitmod.analysis.values import Iterator as LazyIterator
 from jitmod.source.nodes import walk
-from jitmod.source.project import Class, Function, SourceModule
+from jitmod.source.project import Class, Function, Project, SourceModule
 from jitmod.source.scopes import Scope
 
 _DEFINED = ("import", "def", "class")
@@ -183,39 +183,53 @@ class Frozen:
                 )
         return False
 
-    @cached_property
+    @property
     def changed_names(self) -> frozenset[str]:
         """Names that the project stores into: `X[k] = `, `m.X = `, `X.append()`, `setattr(m, "X", ...)`, patches."""
-        found: set[str] = set()
-        for module in self.inference.project.by_path.values():
-            for node in module.document.of(ast.Attribute, ast.Subscript, ast.Call, ast.AugAssign):
-                match node:
-                    case ast.Attribute(value=ast.Name(id="self"), attr=attr, ctx=ast.Store() | ast.Del()):
-                        found |= set() if self._in_init(node, module) else {attr}
-                    case ast.Attribute(value=value, attr=attr, ctx=ast.Store() | ast.Del()):
-                        found |= {attr, *_roots(value)}
-                    case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
-                        found |= set(_roots(value))
-                        if isinstance(value, ast.Call) and isinstance(node.slice, ast.Constant):  # globals()["x"]
-                            found.add(str(node.slice.value))
-                    case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in library.MUTATING_METHODS:
-                        found |= set() if self._is_optimiser(value, module) else set(_roots(value))
-                    case ast.AugAssign(target=ast.Name(id=name)):
-                        found |= {name} if module.scope_of(node).find(name) is module.scope else set()
-                if isinstance(node, ast.Call):
-                    found |= set(_patched(node))
-            for name, bindings in module.scope.bindings.items():  # `from m import X as Y`: Y changes, and so does X
-                if name in found and bindings[-1].how == "import":
-                    found.add(bindings[-1].target.rpartition(".")[2])
-        return frozenset(found)
+        project = self.inference.project
+        if project not in _CHANGED:
+            _CHANGED[project] = _changed_names(Inference(project))  # without open questions, so that none is cut short
+        return _CHANGED[project]
 
-    def _is_optimiser(self, expr: ast.expr, module: SourceModule) -> bool:
-        """`optim.update(grads, state)` changes nothing."""
-        return self.inference.kind(expr, module) == Instance(library.OPTIMISER)
 
-    def _in_init(self, node: ast.AST, module: SourceModule) -> bool:
-        name = getattr(module.scope_of(node).node, "name", "")
-        return name in ("__init__", "__post_init__", "setup")
+_CHANGED: WeakKeyDictionary[Project, frozenset[str]] = WeakKeyDictionary()
+
+
+def _changed_names(infer: Inference) -> frozenset[str]:
+    found: set[str] = set()
+    for module in infer.project.by_path.values():
+        for node in module.document.of(ast.Attribute, ast.Subscript, ast.Call, ast.AugAssign):
+            match node:
+                case ast.Attribute(ctx=ast.Load()) | ast.Subscript(ctx=ast.Load()):
+                    continue
+                case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+                    found |= set() if _in_init(node, module) else {attr}
+                case ast.Attribute(value=value, attr=attr):
+                    found |= {attr, *_roots(value)}
+                case ast.Subscript(value=value):
+                    found |= set(_roots(value))
+                    if isinstance(value, ast.Call) and isinstance(node.slice, ast.Constant):  # globals()["x"]
+                        found.add(str(node.slice.value))
+                case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in library.MUTATING_METHODS:
+                    found |= set() if _is_optimiser(value, attr, module, infer) else set(_roots(value))
+                case ast.AugAssign(target=ast.Name(id=name)):
+                    found |= {name} if module.scope_of(node).find(name) is module.scope else set()
+            if isinstance(node, ast.Call):
+                found |= set(_patched(node))
+        for name, bindings in module.scope.bindings.items():  # `from m import X as Y`: Y changes, and so does X
+            if name in found and bindings[-1].how == "import":
+                found.add(bindings[-1].target.rpartition(".")[2])
+    return frozenset(found)
+
+
+def _is_optimiser(expr: ast.expr, method: str, module: SourceModule, infer: Inference) -> bool:
+    """`optim.update(grads, state)` changes nothing."""
+    return method == "update" and infer.kind(expr, module) == Instance(library.OPTIMISER)
+
+
+def _in_init(node: ast.AST, module: SourceModule) -> bool:
+    name = getattr(module.scope_of(node).node, "name", "")
+    return name in ("__init__", "__post_init__", "setup")
 
 
 def _roots(expr: ast.expr) -> Iterator[str]:
@@ -230,12 +244,12 @@ def _roots(expr: ast.expr) -> Iterator[str]:
             yield from _roots(value)
 
 
+_PATCHING = frozenset({"setattr", "object", "patch", "setitem", "delattr", "dict"})
+
+
 def _patched(node: ast.Call) -> Iterator[str]:
     """Names in the strings of `setattr(m, "x", v)`, `patch("m.x")`, `monkeypatch.setattr(m, "x", v)`."""
-    match node:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args) if name in (
-            "setattr", "object", "patch", "setitem", "delattr", "dict"
-        ):  # fmt: skip
-            for value in args:
-                if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    yield value.value.rpartition(".")[2]
+    if getattr(node.func, "attr", getattr(node.func, "id", "")) in _PATCHING:
+        for value in node.args:
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value.value.rpartition(".")[2]

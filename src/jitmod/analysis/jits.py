@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
@@ -80,7 +81,6 @@ class Contexts:
 
     inference: Inference
     _known: dict[Function, frozenset[str]] = field(default_factory=dict)
-    _compiled: set[Function] | None = None
 
     def of(self, function: Function) -> frozenset[str]:
         """A subset of {"traced", "eager"}; empty where no call is seen."""
@@ -143,26 +143,31 @@ class Contexts:
 
     def _compiled_functions(self) -> set[Function]:
         """The functions that some boundary of the project compiles: by decorator, or `jit(f)` anywhere."""
-        if self._compiled is None:
-            self._compiled = set()
-            infer = self.inference
-            for module in infer.project.by_path.values():
-                for function in module.functions.values():
-                    if function.decorators and not isinstance(function.node, ast.Lambda):
-                        self._note(infer.defined(function, module))
-            for name in ("jit", "filter_jit", "pmap", "filter_pmap"):
-                for module, call in infer.project.calls.get(name, ()):
-                    self._note(infer.kind(call, module))
-        return self._compiled
+        project = self.inference.project
+        if project not in _COMPILED:
+            _COMPILED[project] = set(_compiled(Inference(project)))  # without open questions, so that none is cut short
+        return _COMPILED[project]
 
-    def _note(self, kind: Kind) -> None:
+
+_COMPILED: WeakKeyDictionary[Project, set[Function]] = WeakKeyDictionary()
+
+
+def _compiled(infer: Inference) -> Iterator[Function]:
+    kinds: list[Kind] = []
+    for module in infer.project.by_path.values():
+        for function in module.functions.values():
+            if function.decorators and not isinstance(function.node, ast.Lambda):
+                kinds.append(infer.defined(function, module))
+    for name in ("jit", "filter_jit", "pmap", "filter_pmap"):
+        kinds += [infer.kind(call, module) for module, call in infer.project.calls.get(name, ())]
+    for kind in kinds:
         inside = False
         while isinstance(kind, Transformed):
             inside = inside or kind.transform in library.JITS
             kind = kind.base
-        target = self.inference.target(kind)
-        if inside and isinstance(target, Function) and self._compiled is not None:
-            self._compiled.add(target)
+        target = infer.target(kind)
+        if inside and isinstance(target, Function):
+            yield target
 
 
 def _hands_on(caller: Function, call: ast.Call) -> bool:
@@ -182,6 +187,11 @@ def analyses(project: Project) -> tuple[Effects, Contexts]:
         inference = Inference(project)
         _ANALYSES[project] = Effects(inference), Contexts(inference)
     return _ANALYSES[project]
+
+
+def forget() -> None:
+    """Begin anew: what was found out so far decides how far a later question may lead."""
+    _ANALYSES.clear()
 
 
 def jitted_target(kind: Kind, infer: Inference) -> tuple[str | None, Function | None]:

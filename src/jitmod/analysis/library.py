@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 from enum import StrEnum
+from functools import cache
 
 from jitmod.analysis.values import UNKNOWN, Array, Constant, Device, Instance, Kind, NdArray, Number
 
@@ -154,6 +155,7 @@ def _below(dotted: str, names: tuple[str, ...]) -> bool:
     return any(dotted == name or (dotted.startswith(name) and not name[-1].isalpha()) for name in names)
 
 
+@cache
 def role(dotted: str) -> Role:
     """How calling `dotted` behaves under a trace."""
     if dotted in _PULLS:

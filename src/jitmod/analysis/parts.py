@@ -55,8 +55,8 @@ def attribute(kind: Kind, attr: str, infer: Inference) -> Kind:
             unbound = infer.classes.method(cls, attr)
             if unbound is not None:
                 return Routine(unbound)
-            bindings = [b for c in infer.classes.lineage(cls) for b in c.scope.bindings.get(attr, ())]
-            return infer.bound(bindings[0], cls.module) if bindings else UNKNOWN
+            bindings = ((b, c.module) for c in infer.classes.lineage(cls) for b in c.scope.bindings.get(attr, ()))
+            return next((infer.bound(binding, module) for binding, module in bindings), UNKNOWN)
         case ClassRef(str() as name) | Instance(str() as name) if not library.is_module_class(name):
             return infer.of_library(f"{name}.{attr}")
         case Array() | NdArray() | Device():

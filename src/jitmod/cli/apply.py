@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jitmod.cli.command import run_recorded, understood, words
-from jitmod.cli.options import CodemodNames, ConfigFile, Format, FormatOption, Paths, Quiet, Verbose
+from jitmod.cli.options import CodemodNames, ConfigFile, Format, FormatOption, NoCache, Paths, Quiet, Verbose
 from jitmod.cli.progress import progress
 from jitmod.cli.session import (
     Session,
@@ -20,6 +20,7 @@ from jitmod.cli.session import (
     failing_clearly,
     interpreter,
     jitmod_version,
+    look_at,
     open_session,
     print_report,
 )
@@ -28,7 +29,7 @@ from jitmod.cli.workloads import check_files, named
 if TYPE_CHECKING:
     from jitmod.delivery.attempt import Terms
     from jitmod.delivery.memory import Memory
-    from jitmod.delivery.preview import Preview
+    from jitmod.delivery.queue import Preview
     from jitmod.model import Patch
     from jitmod.source.config import Workload
     from jitmod.source.document import Document
@@ -85,6 +86,7 @@ def apply(
         Path | None, typer.Option("--python", metavar="PATH", help="The interpreter that has the project's jax.")
     ] = None,
     config: ConfigFile = None,
+    no_cache: NoCache = False,
     format: FormatOption = Format.TEXT,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -110,12 +112,13 @@ def apply(
             raise UsageError("--dry-run runs nothing: add --trial, or leave the command after -- out")
         if with_test and dry_run:
             raise UsageError("--with-test goes with a commit or --write: a test counts only once it was seen to fail")
-        session = open_session(paths, codemod, config, safe)
         talk = Talk(quiet, verbose)
         if dry_run and not trial:
-            from jitmod.delivery.job import untried_diff
+            from jitmod.delivery.untried import diff
 
-            raise typer.Exit(_show_diff(untried_diff(session.request, session.root), format, talk, tried=False))
+            asked = look_at(paths, codemod, config, safe, keeps_results=not no_cache)
+            raise typer.Exit(_show_diff(diff(asked), format, talk, tried=False))
+        session = open_session(paths, codemod, config, safe)
         own = interpreter(python)
         command = understood(given, own) if given is not None else None
         if write:

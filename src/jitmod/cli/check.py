@@ -6,8 +6,8 @@ import sys
 
 import typer
 
-from jitmod.cli.options import CodemodNames, ConfigFile, Format, FormatOption, Paths
-from jitmod.cli.session import failing_clearly, jitmod_version, open_session, print_report
+from jitmod.cli.options import CodemodNames, ConfigFile, Format, FormatOption, NoCache, Paths
+from jitmod.cli.session import failing_clearly, jitmod_version, look_at, print_report
 
 
 def check(
@@ -15,15 +15,15 @@ def check(
     codemod: CodemodNames = None,
     config: ConfigFile = None,
     format: FormatOption = Format.TEXT,
+    no_cache: NoCache = False,
 ) -> None:
     """List what could be rewritten, and what is left alone and why. Exit code 1 where something could be rewritten."""
     with failing_clearly():
-        from jitmod.delivery.job import findings
+        from jitmod.delivery.untried import findings
         from jitmod.report import text
         from jitmod.report.run import Run
 
-        session = open_session(paths, codemod, config)
-        found = findings(session.request, session.root)
+        found = findings(look_at(paths, codemod, config, keeps_results=not no_cache))
         run = Run(jitmod_version(), found.entries, found.errors)
         if format is Format.TEXT:
             text.write_findings(run, sys.stdout)

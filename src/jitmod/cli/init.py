@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from jitmod.cli.options import Paths
-from jitmod.cli.session import UsageError, failing_clearly, jitmod_version, open_session
+from jitmod.cli.session import UsageError, configuration, failing_clearly, jitmod_version, look_at
 
 
 def init(
@@ -27,24 +27,25 @@ def init(
         if ci:
             _write_ci(paths, ci, dry_run)
             return
-        from jitmod.delivery.job import findings
         from jitmod.delivery.starting import add_to, as_toml, workloads_for
+        from jitmod.delivery.untried import findings
         from jitmod.model import Patch
         from jitmod.report import text
         from jitmod.report.run import Run
         from jitmod.source.files import discover
         from jitmod.source.project import Project
 
-        session = open_session(paths, None, None)
-        file = session.root / "pyproject.toml"
-        if session.config.workloads:
-            raise UsageError(f"{file} has workloads already: {', '.join(w.name for w in session.config.workloads)}")
-        found = findings(session.request, session.root)
+        asked = look_at(paths, None, None)
+        file = asked.root / "pyproject.toml"
+        configured = configuration(asked.root, None).workloads
+        if configured:
+            raise UsageError(f"{file} has workloads already: {', '.join(w.name for w in configured)}")
+        found = findings(asked)
         run = Run(jitmod_version(), found.entries, found.errors)
         for line in text.error_lines(run):
             typer.echo(line, err=True)
         patched = {e.outcome.finding.site.path for e in found.entries if isinstance(e.outcome.finding, Patch)}
-        project = Project.build(session.root, discover(session.root, [session.root], session.request.exclude))
+        project = Project.build(asked.root, discover(asked.root, [asked.root], asked.exclude))
         workloads = workloads_for(project, patched)
         covered = {path for workload in workloads for path in workload.covers}
         for path in sorted(patched - covered):

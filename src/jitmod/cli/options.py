@@ -51,3 +51,4 @@ ConfigFile = Annotated[
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print the result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what is being done, also when not on a terminal.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Search again what was searched before, and keep no result.")]

@@ -14,30 +14,29 @@ from typing import TYPE_CHECKING
 import typer
 
 from jitmod.cli.options import Format
+from jitmod.model import UserError
 
 if TYPE_CHECKING:
     from jitmod.delivery.job import Request
+    from jitmod.delivery.untried import Asked
     from jitmod.report.run import Run
+    from jitmod.rewrite.codemod import Codemod
     from jitmod.source.config import Config
 
 CANNOT_WORK = 2
 INTERRUPTED = 130
 
 
-class UsageError(Exception):
+class UsageError(UserError):
     """An argument that cannot be used; the message says why and what could be."""
 
 
 @contextlib.contextmanager
 def failing_clearly() -> Iterator[None]:
     """Turn the errors that a user can act on into one line on stderr and exit code 2."""
-    from jitmod.delivery.repository import DeliveryError
-    from jitmod.rewrite.codemod import UnknownCodemod
-    from jitmod.source.config import ConfigError
-
     try:
         yield
-    except (UsageError, ConfigError, UnknownCodemod, DeliveryError) as error:
+    except UserError as error:
         typer.echo(f"jitmod: error: {error}", err=True)
         raise typer.Exit(CANNOT_WORK) from None
     except KeyboardInterrupt:
@@ -72,10 +71,27 @@ def open_session(
 ) -> Session:
     """Check the arguments. Raises `UsageError`, `ConfigError` and `UnknownCodemod`."""
     from jitmod.delivery.job import Request
-    from jitmod.rewrite.codemod import select
-    from jitmod.source import config
-    from jitmod.source.files import SUFFIXES, project_root
     from jitmod.source.recording import load_all, state_folder
+
+    asked = look_at(paths, codemods, config_file, only_safe)
+    chosen = asked.load()
+    recordings = load_all(state_folder(asked.root))
+    request = Request(chosen, asked.paths, asked.exclude, only_safe, recordings)
+    wanted = asked.codemods[0].split(",")
+    label = "all" if "all" in map(str.strip, wanted) else "-".join(codemod.id for codemod in chosen)
+    return Session(asked.root, configuration(asked.root, config_file), request, label)
+
+
+def look_at(
+    paths: Sequence[Path] | None,
+    codemods: Sequence[str] | None,
+    config_file: Path | None,
+    only_safe: bool = False,
+    keeps_results: bool = True,
+) -> Asked:
+    """What is to be looked at. Raises `UsageError` and `ConfigError`; its `load` raises `UnknownCodemod`."""
+    from jitmod.delivery.untried import Asked
+    from jitmod.source.files import SUFFIXES, project_root
 
     given = list(paths or [Path(".")])
     for path in given:
@@ -89,15 +105,24 @@ def open_session(
         if not path.resolve().is_relative_to(root):
             raise UsageError(f"{path} is outside of {root}: run jitmod once for each project")
         relative.append(path.resolve().relative_to(root).as_posix())
-    configured = config.load(root, config_file)
+    configured = configuration(root, config_file)
     wanted = ",".join(codemods or configured.select) or "all"
-    chosen = select(wanted)
-    if not codemods:
-        chosen = [codemod for codemod in chosen if codemod.id not in configured.ignore]
-    recordings = load_all(state_folder(root))
-    request = Request(tuple(chosen), tuple(relative), configured.exclude, only_safe, recordings)
-    label = "all" if "all" in map(str.strip, wanted.split(",")) else "-".join(codemod.id for codemod in chosen)
-    return Session(root, configured, request, label)
+    ignored = () if codemods else configured.ignore
+
+    def load() -> tuple[Codemod, ...]:
+        from jitmod.rewrite.codemod import select
+
+        return tuple(codemod for codemod in select(wanted) if codemod.id not in ignored)
+
+    names = (wanted, *ignored)
+    return Asked(root, tuple(relative), configured.exclude, names, load, only_safe, keeps_results)
+
+
+def configuration(root: Path, config_file: Path | None) -> Config:
+    """The project's configuration. Raises `ConfigError`."""
+    from jitmod.source import config
+
+    return config.load(root, config_file)
 
 
 def interpreter(python: Path | None) -> Path:

@@ -14,8 +14,8 @@ from jitmod.delivery.attempt import Terms
 from jitmod.delivery.branch import Branch
 from jitmod.delivery.bundle import Listed, new_folder, write_bundle
 from jitmod.delivery.figures import describe, one_line
-from jitmod.delivery.preview import Preview, Wanted, find, preview
-from jitmod.delivery.queue import Entry
+from jitmod.delivery.preview import Wanted, preview
+from jitmod.delivery.queue import Entry, Preview
 from jitmod.delivery.repository import (
     DeliveryError,
     Repository,
@@ -76,16 +76,6 @@ def read(request: Request, root: Path) -> tuple[Wanted, Project]:
     project = Project.build(root, everything)
     recorded = current(request.recordings, project.documents)
     return Wanted(request.codemods, tuple(selected), request.only_safe), project.with_recorded(recorded)
-
-
-def findings(request: Request, root: Path) -> Preview:
-    """What there is in the files as they are; nothing runs."""
-    return find(*read(request, root))
-
-
-def untried_diff(request: Request, root: Path) -> Preview:
-    """All patches of the files as they are, composed; nothing runs."""
-    return preview(*read(request, root))
 
 
 def tried_diff(request: Request, root: Path, terms: Terms, tell: Tell) -> Preview:

@@ -6,26 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jitmod.delivery.diff import file_diff
-from jitmod.delivery.queue import Entry, Found, FoundPatch, Waiting, name, patches
-from jitmod.model import Edit, Outcome, Patch, SourceError
+from jitmod.delivery.queue import Entry, Found, FoundPatch, Preview, Waiting, name, patches
+from jitmod.model import Edit, Outcome, Patch
 from jitmod.rewrite.codemod import Codemod, scan
 from jitmod.rewrite.edits import EditConflict, compose
 from jitmod.source.document import Document, UnreadableSource
 from jitmod.source.notebook import changes
 from jitmod.source.project import Project
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What a scan found, each patch with its own diff, and the cumulative diff of each file that changes."""
-
-    entries: tuple[Entry, ...]
-    errors: tuple[SourceError, ...]
-    diffs: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def diff(self) -> str:
-        return "".join(text for _, text in self.diffs)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from jitmod.model import Finding, Outcome, Patch, Refusal, fingerprint
-from jitmod.source.project import Project
+from jitmod.model import Finding, Outcome, Patch, Refusal, SourceError, fingerprint
+
+if TYPE_CHECKING:
+    from jitmod.source.project import Project
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,19 @@ class Entry:
 
     id: str
     outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a scan found, each patch with its own diff, and the cumulative diff of each file that changes."""
+
+    entries: tuple[Entry, ...]
+    errors: tuple[SourceError, ...]
+    diffs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def diff(self) -> str:
+        return "".join(text for _, text in self.diffs)
 
 
 def name(findings: Iterable[Finding], project: Project) -> list[Found]:

@@ -12,6 +12,7 @@ from typing import IO
 
 import git
 
+from jitmod.model import UserError
 from jitmod.source.files import SUFFIXES
 
 # Where the user keeps the configuration of git is the user's business; every other GIT_* variable may come from a hook
@@ -22,7 +23,7 @@ NO_COMMIT = ""  # as git takes it for "there is no such reference", whatever its
 _UNNAMED = "refs/jitmod/run"
 
 
-class DeliveryError(Exception):
+class DeliveryError(UserError):
     """The repository is not in a state in which the job can be done; the message says what to do about it."""
 
 

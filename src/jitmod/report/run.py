@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitmod.delivery.queue import Entry
-from jitmod.delivery.whole import Whole
 from jitmod.model import Outcome, Patch, Refusal, SourceError, Status
+
+if TYPE_CHECKING:
+    from jitmod.delivery.whole import Whole
 
 UNREAD = "bowler-cannot-parse"  # the job is not done there
 

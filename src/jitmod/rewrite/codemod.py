@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from jitmod.analysis.equalities import exact_checks
 from jitmod.analysis.jits import analyses
-from jitmod.model import Finding, Patch, Refusal, Site, SourceError
+from jitmod.model import Finding, Patch, Refusal, Site, SourceError, UserError
 from jitmod.rewrite.edits import compose
 from jitmod.rewrite.observed import improved
 from jitmod.source.document import Document
@@ -72,7 +72,7 @@ class Codemod(ABC):
 _PLACE = re.compile(r"([^\s(]+\.ipynb):(\d+)")
 
 
-class UnknownCodemod(Exception):
+class UnknownCodemod(UserError):
     """No codemod of that name is installed; the message lists those that are."""
 
 
@@ -134,18 +134,19 @@ def _found(codemod: Codemod, document: Document, project: Project) -> list[Findi
     with contextlib.redirect_stdout(sys.stderr):  # results alone go to stdout, whatever a codemod prints
         try:
             found = improved(list(codemod.find(document, project)), codemod.find, document, project)
-            if not _is_ours(codemod):
+            if not is_ours(codemod):
                 for variant in (v for f in found if isinstance(f, Patch) for v in f.variants):
                     compose(document, variant.realise({}))
         except Exception as error:
-            if _is_ours(codemod):
+            if is_ours(codemod):
                 raise
             what = f"{codemod.id} raised {type(error).__name__}: {error}"
             return [Refusal(codemod.id, Site(document.path, 1, 1, 1), "unparsable", what)]
     return found
 
 
-def _is_ours(codemod: Codemod) -> bool:
+def is_ours(codemod: Codemod) -> bool:
+    """Whether a codemod is one of jitmod's own."""
     return type(codemod).__module__.partition(".")[0] == "jitmod"
 
 

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jitmod.source.nodes import walk
 from jitmod.source.project import SourceModule
 
 _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
@@ -24,13 +23,13 @@ class Namer:
     @classmethod
     def of(cls, module: SourceModule) -> Namer:
         """A namer that avoids every name which the file mentions."""
-        tree = module.document.tree
-        names = {n.id for n in walk(tree) if isinstance(n, ast.Name)}
-        definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        names |= {n.name for n in walk(tree) if isinstance(n, definitions)}
-        names |= {n.arg for n in walk(tree) if isinstance(n, ast.arg)}
-        names |= {(a.asname or a.name).split(".")[0] for n in walk(tree)
-                  if isinstance(n, ast.Import | ast.ImportFrom) for a in n.names}  # fmt: skip
+        document = module.document
+        names = {n.id for n in document.of(ast.Name)}
+        names |= {n.name for n in document.of(ast.FunctionDef)} | {n.name for n in document.of(ast.AsyncFunctionDef)}
+        names |= {n.name for n in document.of(ast.ClassDef)} | {n.arg for n in document.of(ast.arg)}
+        aliases = [a for n in document.of(ast.Import) for a in n.names]
+        aliases += [a for n in document.of(ast.ImportFrom) for a in n.names]
+        names |= {(a.asname or a.name).split(".")[0] for a in aliases}
         return cls(names)
 
     def copy(self) -> Namer:

@@ -9,13 +9,14 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from jitmod.model import UserError
 from jitmod.source.nearest import nearest
 
 _PROGRAM = re.compile(r"[^:]+\.py(::[^:]+)*|[^:]+\.ipynb")  # a script, a test as pytest writes it, or a notebook
 _FUNCTION = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
-class ConfigError(Exception):
+class ConfigError(UserError):
     """The configuration cannot be used; the message names the file, the key and what to do."""
 
 
