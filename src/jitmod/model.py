@@ -149,8 +149,9 @@ class Refusal:
         return self.reason in ADVICE
 
 
+UNUSED = "unused-suppression"
 ADVICE = frozenset(
-    {"growing-shape", "frozen-by-jit", "state-not-returned", "same-key", "unblocked-timing", "cold-timing"}
+    {"growing-shape", "frozen-by-jit", "state-not-returned", "same-key", "unblocked-timing", "cold-timing", UNUSED}
 )
 
 Finding = Patch | Refusal

@@ -210,7 +210,8 @@ def test_a_process_that_dies_leaves_its_work_to_this_one(asked: Asked, monkeypat
 def test_an_interrupt_ends_all_processes(asked: Asked) -> None:
     for number in range(150):
         (asked.root / f"l{number}.py").write_text(textwrap.dedent(LOOP) * 20)
-    code = "import jitmod.delivery.engine as e; e._WORTH_PROCESSES = 0; e._GROUP = 2\nfrom jitmod.cli.main import main; main()"
+    code = "from jitmod.delivery import engine as e; e._WORTH_PROCESSES = 0; e._GROUP = 2\n"
+    code += "from jitmod.cli.main import main; main()"
     run = [sys.executable, "-c", code, "check", "--no-cache", str(asked.root)]
     with subprocess.Popen(run, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 60

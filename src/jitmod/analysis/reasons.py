@@ -59,6 +59,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "cold-timing": "the first call of a compiled function is measured, and with it the compilation",
         "donated-later-read": "a donated buffer is read again",
         "unparsable": "the file, or the place in it, cannot be edited safely",
+        "unused-suppression": "a comment `# jitmod: ignore` keeps nothing away",
         "bowler-cannot-parse": "Bowler cannot read the file",
     }
 )

@@ -17,6 +17,7 @@ from jitmod.analysis.jits import analyses
 from jitmod.model import Finding, Patch, Refusal, Site, SourceError, UserError
 from jitmod.rewrite.edits import compose
 from jitmod.rewrite.observed import improved
+from jitmod.rewrite.suppressed import unsuppressed
 from jitmod.source.document import Document
 from jitmod.source.nearest import suggestion
 from jitmod.source.project import Project
@@ -81,6 +82,11 @@ def available() -> dict[str, type[Codemod]]:
     return {point.name: point.load() for point in sorted(entry_points(group="jitmod.codemods"))}
 
 
+def usual() -> list[str]:
+    """The names that `all` stands for."""
+    return [name for name, codemod in available().items() if not (codemod.on_request or codemod.missing())]
+
+
 def select(names: str) -> list[Codemod]:
     """The codemods of a comma-separated list; `all` stands for every one that may make code faster, or advises.
 
@@ -91,8 +97,7 @@ def select(names: str) -> list[Codemod]:
     known = available()
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if "all" in wanted:
-        usable = [name for name, codemod in known.items() if not (codemod.on_request or codemod.missing())]
-        wanted = list(dict.fromkeys([*usable, *(name for name in wanted if name != "all")]))
+        wanted = list(dict.fromkeys([*usual(), *(name for name in wanted if name != "all")]))
     unknown = [name for name in wanted if name not in known and not name.endswith(".py")]
     if unknown or not wanted:
         meant = suggestion(unknown[0], known) if unknown else ""
@@ -114,17 +119,19 @@ class Scan:
 
 def scan(codemods: Iterable[Codemod], project: Project, paths: Iterable[str]) -> Scan:
     """Run `codemods` over the documents at `paths` (relative to the project's root)."""
-    wanted = sorted(set(paths))
+    wanted, codemods = sorted(set(paths)), tuple(codemods)
     errors = tuple(project.errors[path] for path in wanted if path in project.errors)
     findings: list[Finding] = []
     for path in wanted:
         if path in project.documents:
             document = project.documents[path]
             own = project.around(document)
+            here: list[Finding] = []
             for codemod in codemods:
                 found = _found(codemod, document, own)
-                compared = [_with_checks(f, document, own) if codemod.rounds else f for f in found]
-                findings += [_in_cell(finding, document, project) for finding in compared]
+                here += [_with_checks(f, document, own) if codemod.rounds else f for f in found]
+            kept = unsuppressed(here, document, [codemod.id for codemod in codemods], usual)
+            findings += [_in_cell(finding, document, project) for finding in kept]
     findings.sort(key=lambda f: (f.site.path, f.site.line, f.site.column, f.codemod))
     return Scan(tuple(findings), errors)
 

@@ -169,6 +169,10 @@ class Document:
         assert node.end_lineno is not None
         return Site(self.path, node.lineno, column, node.end_lineno, symbol, self._seen(node.lineno, node.end_lineno))
 
+    def place(self, line: int, column: int) -> Site:
+        """A place that is no statement; both count from 1."""
+        return Site(self.path, line, column, line, seen=self._seen(line, line))
+
     def _seen(self, first: int, last: int) -> InCell | None:
         if self.notebook is None:
             return None
