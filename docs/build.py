@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jitmod.report.pages import pages
+from jitmod.cli.pages import pages
 
 
 def main() -> None:

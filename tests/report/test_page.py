@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from jitmod.cli.pages import pages
 from jitmod.report.page import markdown
-from jitmod.report.pages import pages
 from jitmod.rewrite.codemod import Refuses, Rewrites, available
 
 FOLDER = Path(__file__).parents[2] / "docs" / "codemods"

@@ -1,0 +1,90 @@
+"""The pages of docs about what is registered: codemods and reasons, and the settings, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jitmod.analysis.reasons import REASONS
+from jitmod.model import ADVICE
+from jitmod.rewrite.codemod import Codemod, Refuses, available
+from jitmod.source.config_schema import schema
+
+_SETTINGS = """\
+# Settings
+
+They are in the table `[tool.jitmod]` of `pyproject.toml`, or of the file that `--config` names. `jitmod debug-config`
+shows what holds, and where it comes from. Keys may be written with a hyphen for the underscore. Editors can check the
+table with [schema/config.json](schema/config.json).
+
+A command line goes before the file: `--codemod` before `select` and `ignore`, `--workload` before `workloads`,
+`--min-speedup` before `gate.min_speedup`.
+"""
+
+
+def reasons() -> str:
+    """Every codemod with its summary, and every reason with its meaning and the codemods whose examples show it."""
+    codemods = available()
+    lines = [
+        "# Codemods and reasons",
+        "",
+        "`jitmod explain NAME` prints the same in a terminal.",
+        "",
+        "## Codemods",
+        "",
+    ]
+    lines += ["| name | what it does |", "|---|---|"]
+    lines += [f"| [{name}](codemods/{name}.md) | {_cell(_summary(codemod))} |" for name, codemod in codemods.items()]
+    lines += ["", "## Reasons", "", "Why a place is left alone. Codes do not change: count and suppress by them.", ""]
+    for reason, meaning in REASONS.items():
+        if reason not in ADVICE:
+            lines += _reason(reason, meaning, codemods)
+    lines += ["## Advice", "", "What you can do better, where nothing is rewritten.", ""]
+    for reason in sorted(ADVICE):
+        lines += _reason(reason, REASONS[reason], codemods)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def settings() -> str:
+    """Every key of `[tool.jitmod]`, from its schema."""
+    known = schema()["properties"]
+    tables = {
+        "tool.jitmod": {name: key for name, key in known.items() if name not in ("workloads", "gate")},
+        "tool.jitmod.workloads": known["workloads"]["items"]["properties"],
+        "tool.jitmod.gate": known["gate"]["properties"],
+    }
+    lines = [_SETTINGS]
+    for name, keys in tables.items():
+        heading = f"[[{name}]]" if name.endswith("workloads") else f"[{name}]"
+        lines += [f"## `{heading}`", "", "| key | what it says | if not given |", "|---|---|---|", *_rows(keys), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _rows(keys: Mapping[str, Any]) -> Iterator[str]:
+    for name, key in keys.items():
+        if "-" not in name:
+            default = f"`{key['default']}`" if "default" in key else ""
+            yield f"| `{name}` | {_cell(key['description'])} | {default} |"
+
+
+def _reason(reason: str, meaning: str, codemods: Mapping[str, type[Codemod]]) -> list[str]:
+    shown = [name for name, codemod in codemods.items()
+             if any(isinstance(e, Refuses) and e.reason == reason for e in codemod.examples)]  # fmt: skip
+    examples = ", ".join(f"[{name}](codemods/{name}.md)" for name in shown)
+    return [
+        f"### {reason}",
+        "",
+        f"{meaning[:1].upper()}{meaning[1:]}.",
+        *(["", f"Examples: {examples}."] if shown else []),
+        "",
+    ]
+
+
+def _summary(codemod: type[Codemod]) -> str:
+    kind = "Advises only: " if codemod.advises else ""
+    asked = " Only when it is named." if codemod.on_request else ""
+    return f"{kind}{codemod.summary[:1].upper() if not kind else codemod.summary[:1]}{codemod.summary[1:]}.{asked}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
