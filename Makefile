@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo training kitchen test oracle graphs carries programs slow contract kills statistics clean
+.PHONY: demo picture training kitchen test oracle graphs carries programs slow contract kills statistics clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -24,6 +24,11 @@ demo: $(VENV)/demo.stamp
 # The example of a training loop in full: the script, which is part of the demo, and the notebook, which takes minutes.
 training: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_training.sh
+
+# The picture of the README, from what the demo prints.
+picture: $(VENV)/demo.stamp
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh | $(BIN)/python docs/draw.py > $(VENV)/demo.svg
+	mv $(VENV)/demo.svg docs/demo.svg
 
 # All codemods on one project.
 kitchen: $(VENV)/demo.stamp

@@ -7,10 +7,12 @@ import inspect
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 import tomllib
+import xml.etree.ElementTree as xml
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,3 +154,25 @@ def _tidy(text: str, is_measured: bool) -> str:
         text = re.sub(r"\d[\d.,e+]*( (ms|us|s)\b)?", "#", text)
     lines = (re.sub(r"(?<=\S) +", " ", line.rstrip()) for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines)
+
+
+def test_the_picture_stands_alone() -> None:
+    """What a page may show as an image: no scripts, nothing from elsewhere, and colours for both kinds of page."""
+    text = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
+    elements = {one.tag.rpartition("}")[2] for one in xml.fromstring(text).iter()}
+    assert elements <= {"svg", "style", "rect", "text", "tspan", "path"} and "prefers-color-scheme: dark" in text
+    assert not re.search(r"https?:(?!//www\.w3\.org/2000/svg)|url\(|@import|href", text)
+
+
+def test_the_picture_shows_what_was_printed() -> None:
+    demo = runpy.run_path(str(ROOT / "docs" / "draw.py"))
+    printed = (
+        "== The diff\nx\n== jitmod apply --codemod vmapify --verbose .\njitmod: vmapify a.py:3: accepted 2x (1 to 3)\n"
+        " site \n ───── \na<b `c` & d\njitmod/vmapify  abc  vmapify: x\n1 patch tried\n\n== git log\ny\n"
+    )
+    lines = demo["lines_of"](printed)
+    assert lines == ["$ jitmod apply --codemod vmapify .", "vmapify a.py:3: accepted 2x (1 to 3)", " site", " ─────",
+                     "a<b `c` & d", "1 patch tried"]  # fmt: skip
+    drawn = xml.fromstring(demo["picture"](lines))
+    shown = ["".join(one.itertext()) for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert shown == [line for line in lines if "─" not in line]
