@@ -11,7 +11,15 @@ from jitmod.model import Status, Verdict
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(12.345, "12.3 s"), (1.0, "1 s"), (0.5123, "512 ms"), (0.0015, "1.5 ms"), (2.5e-6, "2.5 us"), (1e-9, "0.001 us")],
+    [
+        (12.345, "12.3 s"),
+        (1.0, "1 s"),
+        (0.5123, "512 ms"),
+        (0.0015, "1.5 ms"),
+        (2.5e-6, "2.5 us"),
+        (1e-9, "0.001 us"),
+        (2468.0, "2470 s"),
+    ],
 )
 def test_seconds(value: float, text: str) -> None:
     assert seconds(value) == text
@@ -21,6 +29,10 @@ def test_seconds(value: float, text: str) -> None:
     ("verdict", "text"),
     [
         (Verdict(Status.ACCEPTED, "fast", speedup=8.123, speedup_ci=(7.6, 8.8)), "accepted 8.12x (7.6 to 8.8)"),
+        (
+            Verdict(Status.ACCEPTED, "fast", speedup=2912.3, speedup_ci=(999.6, 56789.0)),
+            "accepted 2910x (1000 to 56800)",
+        ),
         (Verdict(Status.ACCEPTED, "compiles faster"), "accepted"),
         (Verdict(Status.REJECTED, "0.7x", test="slower"), "rejected: slower - 0.7x"),
         (Verdict(Status.REJECTED, "values at [0]: no", test="values"), "rejected: values at [0]: no"),

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import json
+import random
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 from runs import HOSTILE, strings
 
 from jitmod.report.html.page import render
+from jitmod.report.html.reading import BadRun, read
 from jitmod.report.html.sections import page, words
 
 VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
@@ -163,3 +168,32 @@ def test_reasons_come_by_their_number(report: dict[str, Any]) -> None:
     report["findings"] += more
     counts = [(group.reason, len(group.places)) for group in page(report).refused]
     assert counts == [("host-effect", 2), ("carried-state", 1)]
+
+
+def test_whatever_the_schema_lets_pass_becomes_a_page(tmp_path: Path, report: dict[str, Any]) -> None:
+    """Runs with values put in the place of others: each is turned away with a message, or has a page."""
+    chance = random.Random(0)
+    values = [None, True, 0, -1, 3.5, 1e-300, 1e300, 2**62, "", "x" * 300, [], [[]], [1, 2], {}, {"a": {"b": [None]}}]
+    rendered = 0
+    for _ in range(200):
+        run = copy.deepcopy(report)
+        for _ in range(chance.choice((1, 1, 1, 2))):
+            holder, key = chance.choice(list(places_in(run)))
+            holder[key] = copy.deepcopy(chance.choice(values))
+        (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+        try:
+            known = read(tmp_path / "run.json")
+        except BadRun as error:
+            assert len(str(error)) < 1000
+            continue
+        Read(render(known))
+        rendered += 1
+    assert rendered > 30
+
+
+def places_in(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place of a document where a value stands, as its holder and its key."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield value, key
+        yield from places_in(item)

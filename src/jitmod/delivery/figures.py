@@ -32,7 +32,7 @@ def seconds(value: float) -> str:
     """A time in the unit that suits it, to three digits."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if value * factor >= 1 or unit == "us":
-            return f"{value * factor:.3g} {unit}"
+            return f"{three_digits(value * factor)} {unit}"
     raise AssertionError("the last unit takes every value")
 
 
@@ -41,9 +41,14 @@ def speedup(verdict: Verdict) -> str:
     if verdict.speedup is None:
         return ""
     if verdict.speedup_ci is None:
-        return f"{verdict.speedup:.3g}x"
-    low, high = verdict.speedup_ci
-    return f"{verdict.speedup:.3g}x ({low:.3g} to {high:.3g})"
+        return f"{three_digits(verdict.speedup)}x"
+    low, high = map(three_digits, verdict.speedup_ci)
+    return f"{three_digits(verdict.speedup)}x ({low} to {high})"
+
+
+def three_digits(value: float) -> str:
+    """`8.12`, `0.929`, `2910`: never in powers of ten where people read it."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{float(f'{value:.3g}'):.0f}"
 
 
 def cold(verdict: Verdict) -> str:
