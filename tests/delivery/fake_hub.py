@@ -88,6 +88,9 @@ class FakeHub:
             return 201, {}, self._told(given)
         if route == "POST /repos/own/app/pulls":
             return 201, {}, self._made(given)
+        reviews = re.fullmatch(r"GET /repos/own/app/pulls/(\d+)/reviews", route)
+        if reviews is not None:
+            return 200, {}, self.pulls[int(reviews[1]) - 1]["reviews"]
         of_one = r"(PATCH|POST) /repos/own/app/(pulls|issues)/(\d+)(?:/(labels|requested_reviewers|comments))?"
         match = re.fullmatch(of_one, route)
         if match is None:
@@ -127,7 +130,8 @@ class FakeHub:
             "html_url": f"https://hub.test/own/app/pull/{number}", "title": given["title"], "body": given["body"],
             "draft": given.get("draft", False), "merged_at": None, "labels": [], "requested_reviewers": [],
             "head": {"ref": given["head"], "label": f"own:{given['head']}", "repo": self._repository()},
-            "base": {"ref": given["base"]}, "comments": [], "created_at": self.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "base": {"ref": given["base"]}, "comments": [], "reviews": [],
+            "created_at": self.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         })  # fmt: skip
         return self.pulls[-1]
 

@@ -344,7 +344,7 @@ def test_the_bot_tries_without_a_token_and_delivers(
     monkeypatch.setattr("jitmod.cli.bot._ended", apply)
     result = CliRunner().invoke(app, ["bot", "src", "--codemod", "toy", "--draft", "--repo", "own/app"])
     assert result.exit_code == 0 and "opened: jitmod/toy" in result.stdout, result.output
-    assert hub.pulls[0]["draft"] and asked[0][1:5] == ["-m", "jitmod", "apply", "src"]
+    assert hub.pulls[0]["draft"] and asked[0][1:6] == ["-P", "-m", "jitmod", "apply", "src"]
     result = CliRunner().invoke(app, ["bot", "--codemod", "nothing"])
     assert result.exit_code == 2 and "made no bundle" in result.output
     hub.pyproject = None

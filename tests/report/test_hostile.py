@@ -92,7 +92,7 @@ def test_markdown_of_a_request_stays_inert() -> None:
 
 def test_the_dashboard_stays_inert(tmp_path: Path) -> None:
     patches = tuple(Listed("toy", name, 3, name, "rejected", name) for name in NAMES)
-    bundle = Bundle(tmp_path, "c" * 40, (".",), ("toy",), (), patches, {name: 1 for name in NAMES})
+    bundle = Bundle(tmp_path, "c" * 40, (".",), ("toy",), (), patches, {name: 1 for name in NAMES}, ())
     results = [Result(f"jitmod/{name}", Done.MOVED, name) for name in NAMES]
     text = dashboard(bundle, results)
     check(shown(text))

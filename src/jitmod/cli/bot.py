@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jitmod.cli.options import CodemodNames, Paths, Quiet
-from jitmod.cli.session import UsageError, failing_clearly
+from jitmod.cli.session import CANNOT_WORK, UsageError, failing_clearly, inert
 
 if TYPE_CHECKING:
     from jitmod.delivery.bot import Rules
@@ -68,7 +68,7 @@ def bot(
             if outside:
                 raise UsageError(f"{outside[0]} is not in {repository.root}")
             allowed = [path.resolve().relative_to(repository.root).as_posix() for path in paths or []]
-        command = [sys.executable, "-m", "jitmod", "apply", *(str(path) for path in paths or [Path(".")]),
+        command = [sys.executable, "-P", "-m", "jitmod", "apply", *(str(path) for path in paths or [Path(".")]),
                    "--bundle", str(bundle), "--budget", str(budget), *(["--quiet"] if quiet else [])]  # fmt: skip
         for names in codemod or []:
             command += ["--codemod", names]
@@ -104,21 +104,23 @@ class Target:
 
 def deliver_bundle(folder: Path, allowed: Sequence[str], target: Target, rules: Rules) -> None:
     """Deliver what is in a folder, and print one line for every pull request. `allowed` are folders that may change."""
-    from jitmod.delivery.bot import deliver
+    from jitmod.delivery.bot import Done, deliver
     from jitmod.delivery.bundle import read_bundle
-    from jitmod.delivery.repository import without_hooks
+    from jitmod.delivery.repository import unattended
     from jitmod.report.dashboard import TITLE, dashboard
 
     bundle = read_bundle(folder, allowed)
-    with _opened(target) as (repository, hub), without_hooks(), repository.locked():
+    with _opened(target) as (repository, hub), unattended(), repository.locked():
         results = deliver(bundle, repository, target.remote, hub, rules, described)
         for one in results:
-            typer.echo(f"{one.done}: {one.branch} {one.said}")
+            typer.echo(f"{one.done}: {inert(f'{one.branch} {one.said}')}")
         if not results:
             typer.echo("nothing to deliver")
         if target.dashboard:
             shown = hub.show(TITLE, dashboard(bundle, results))
             typer.echo(f"dashboard {shown.done}: {shown.url}" if shown is not None else "no dashboard is wanted")
+    if any(one.done is Done.FAILED for one in results):
+        raise typer.Exit(CANNOT_WORK)
 
 
 def described(commits: Sequence[Commit], branch: str, base: str) -> tuple[str, str]:

@@ -58,12 +58,14 @@ def pr(
     runs; what the bundle shows to be gone is closed.
     """
     with failing_clearly():
-        from jitmod.delivery.pull import commits, push, remote_name
+        from jitmod.delivery.pull import commits, push, remote_name, shown
         from jitmod.delivery.repository import Repository, scrubbed_environment
 
         if bundle is not None:
             if branch is not None or dry_run:
                 raise UsageError("--from delivers a bundle: it goes without a branch and without --dry-run")
+            if path is not None and not all(path):
+                raise UsageError("--path: a folder, and not nothing at all; everything is `.`")
             rules = rules_of(one_for, most_open, most_hourly, base, draft, label, reviewer)
             deliver_bundle(bundle, path or ["."], Target(repo, remote, invited, dashboard), rules)
             return
@@ -86,8 +88,8 @@ def pr(
             hub = Hub(repo or remote_name(repository, remote), token())
             if not invited:
                 hub.check_invited()
-            pushed = push(repository, remote, name, start, tip)
-            talk.say(f"{name} {'is pushed to' if pushed else 'is already on'} {remote}")
+            pushed = push(repository, remote, name, start, tip, hub.told(name))
+            talk.say(f"{name} {'is pushed to' if pushed else 'is already on'} {shown(remote)}")
             wanted = Request(name, base, told, text, draft, tuple(label or ()), tuple(reviewer or ()))
             opened = hub.deliver(wanted)
         typer.echo(f"{opened.done}: {opened.url}")

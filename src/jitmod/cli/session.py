@@ -37,11 +37,24 @@ def failing_clearly() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        typer.echo(f"jitmod: error: {error}", err=True)
+        typer.echo(f"jitmod: error: {inert(str(error))}", err=True)
+        raise typer.Exit(CANNOT_WORK) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk, no rights
+        where = f"{error.filename}: " if error.filename is not None else ""
+        typer.echo(f"jitmod: error: {inert(f'{where}{error.strerror or error}')}", err=True)
         raise typer.Exit(CANNOT_WORK) from None
     except KeyboardInterrupt:
         typer.echo("jitmod: interrupted; what was accepted before is kept", err=True)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def inert(text: str) -> str:
+    """A message on one line, whatever of a project is in it: a line of its own may be a command where it is printed."""
+    from jitmod.delivery.figures import one_line
+
+    return one_line(text).encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True)

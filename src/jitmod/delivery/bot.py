@@ -12,9 +12,9 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from jitmod.delivery.bundle import Bundle, Change, changes_of
+from jitmod.delivery.bundle import BadBundle, Bundle, Change, changes_of
 from jitmod.delivery.groups import PREFIX, By, Group, branches_of, codemod_of, grouped, namer
-from jitmod.delivery.hub import Hub, NotOpened, Request
+from jitmod.delivery.hub import Hub, NotOpened, Request, is_due
 from jitmod.delivery.pull import (
     Commit,
     HumanCommits,
@@ -25,6 +25,7 @@ from jitmod.delivery.pull import (
     listed,
     push,
     remove,
+    shown,
 )
 from jitmod.delivery.replayed import replay, stale
 from jitmod.delivery.repository import DeliveryError, GitFailed, Repository
@@ -49,6 +50,7 @@ class Done(StrEnum):
     TOUCHED = "touched"  # a person works on the branch
     UNPROVEN = "unproven"  # open, and no patch of it was accepted this time
     CLOSED = "closed"  # by us: its code is gone
+    FAILED = "failed"  # the server or git refused; the next run takes it up again
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,10 @@ def deliver(bundle: Bundle, repository: Repository, remote: str, hub: Hub, rules
     base = rules.base or hub.default_branch
     with fetched(repository, remote, base) as now:
         if now is None:
-            raise DeliveryError(f"{remote} has no branch {base}")
+            raise DeliveryError(f"{shown(remote)} has no branch {base}")
         if not _is_here(repository, bundle.base) or not repository.contains(now, bundle.base):
-            raise DeliveryError(f"the bundle is of {bundle.base[:10]}, which is not a commit of {remote}/{base} here")
+            where = f"{shown(remote)}/{base}"
+            raise DeliveryError(f"the bundle is of {bundle.base[:10]}, which is not a commit of {where} here")
         name = namer(rules.by, repository, bundle.base)
         groups = sorted(grouped(bundle.commits, name), key=lambda group: group.branch)
         run = _Run(bundle, repository, remote, hub, rules, describe, now, hub.open_pulls(PREFIX))
@@ -106,7 +109,7 @@ class _Run:
     open: dict[str, PullRequest]
 
     def one(self, group: Group) -> Result:
-        """Deliver one group."""
+        """Deliver one group. That one is refused keeps no other one. Raises `BadBundle`."""
         current, count = self.open.get(group.branch), len(group.commits)
         moved = stale(self.repository, self.now, group.commits)
         if moved:
@@ -121,8 +124,9 @@ class _Run:
                 return Result(group.branch, Done.UNCHANGED, current.html_url, count)
             made = replay(self.repository, self.bundle, group.commits)
             tip = made[-1].sha
-            push(self.repository, self.remote, group.branch, self.now, tip)
-            title, text = self.describe(made, group.branch, self.bundle.base[:10])
+            title, text = self._described(made, group)
+            told = current.body or "" if current is not None else ""
+            push(self.repository, self.remote, group.branch, self.now, tip, told)
             rules = self.rules
             opened = self.hub.deliver(
                 Request(group.branch, rules.base, title, text, rules.draft, rules.labels, rules.reviewers)
@@ -131,7 +135,18 @@ class _Run:
             return Result(group.branch, Done.UNWANTED, str(error), count)
         except HumanCommits as error:
             return Result(group.branch, Done.TOUCHED, str(error), count)
+        except BadBundle:
+            raise
+        except DeliveryError as error:
+            return Result(group.branch, Done.FAILED, str(error), count)
         return Result(group.branch, Done.UPDATED if current is not None else Done.OPENED, opened.url, count)
+
+    def _described(self, made: Sequence[Commit], group: Group) -> tuple[str, str]:
+        """The title and the text; the gate has accepted the evidence, which may lack what only people read."""
+        try:
+            return self.describe(made, group.branch, self.bundle.base[:10])
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise BadBundle(f"the evidence for {group.branch} cannot be shown: {error!r}") from None
 
     def _no_room(self) -> str | None:
         """Why no further request may be opened now."""
@@ -149,11 +164,12 @@ class _Run:
         Raises `HumanCommits`.
         """
         with fetched(self.repository, self.remote, group.branch) as seen:
-            if seen is None:
+            if seen is None or is_due(told):
                 return False
             if is_cut(told, seen):
-                raise HumanCommits(f"commits were dropped from {self.remote}/{group.branch}: it is left as it is")
-            check_untouched(self.repository, self.remote, group.branch, self.now, seen)
+                there = f"{shown(self.remote)}/{group.branch}"
+                raise HumanCommits(f"commits were dropped from {there}: it is left as it is")
+            check_untouched(self.repository, self.remote, group.branch, self.now, seen, told)
             began = self._began(seen)
             if began is None or seen[:10] not in listed(told):
                 return False
@@ -171,15 +187,19 @@ class _Run:
                 if seen is None or not self._was_looked_for(seen):
                     continue
                 try:
-                    check_untouched(self.repository, self.remote, branch, self.now, seen)
+                    check_untouched(self.repository, self.remote, branch, self.now, seen, pull.body or "")
                 except HumanCommits as error:
                     yield Result(branch, Done.TOUCHED, str(error))
                     continue
                 if branch in found:
                     yield Result(branch, Done.UNPROVEN, pull.html_url)
                     continue
-                self.hub.close(pull, _GONE)
-                remove(self.repository, self.remote, branch, seen)
+                try:
+                    self.hub.close(pull, _GONE)
+                    remove(self.repository, self.remote, branch, seen)
+                except DeliveryError as error:
+                    yield Result(branch, Done.FAILED, str(error))
+                    continue
                 yield Result(branch, Done.CLOSED, pull.html_url)
 
     def _was_looked_for(self, seen: str) -> bool:
@@ -190,6 +210,7 @@ class _Run:
         paths = self.repository.git("diff", "--name-only", "-z", began, seen, "--").strip("\0").split("\0")
         roots = [PurePosixPath(root) for root in self.bundle.paths]
         looked = all(any(PurePosixPath(path).is_relative_to(root) for root in roots) for path in paths)
+        looked = looked and not set(paths) & set(self.bundle.unread)
         ours = [one for one in commits(self.repository, began, seen) if one.is_ours]
         return looked and all(codemod_of(one.message) in self.bundle.codemods for one in ours)
 

@@ -26,7 +26,7 @@ from jitmod.source.files import SUFFIXES
 
 SCHEMA_VERSION: Final = 1
 _LARGEST = 50_000_000  # bytes of one document or file
-_SHA: Final = {"type": "string", "pattern": "^([0-9a-f]{40}|[0-9a-f]{64})$"}
+_SHA: Final = {"type": "string", "pattern": r"^([0-9a-f]{40}|[0-9a-f]{64})$(?!\n)"}
 _TEXT: Final = {"type": "string", "maxLength": 20_000}
 _PATH: Final = {"type": "string", "minLength": 1, "maxLength": 1000}
 
@@ -43,10 +43,10 @@ _CHANGE: Final = _closed({"path": _PATH, "before": _SHA, "after": _SHA})
 _COMMIT: Final = _closed({
     "message": _TEXT,
     "files": {**_list(_CHANGE, 100), "minItems": 1},
-    "evidence": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    "evidence": {"type": "string", "pattern": r"^[0-9a-f]{64}$(?!\n)"},
 })  # fmt: skip
 _PATCH: Final = _closed({
-    "codemod": {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,100}$"},
+    "codemod": {"type": "string", "pattern": r"^[a-zA-Z0-9._-]{1,100}$(?!\n)"},
     "path": _PATH,
     "line": {"type": "integer", "minimum": 1},
     "symbol": _TEXT,
@@ -65,6 +65,7 @@ SCHEMA: Final = {
         "commits": _list(_COMMIT),
         "patches": _list(_PATCH, 100_000),
         "refused": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+        "unread": _list(_PATH, 100_000),
     }),
 }  # fmt: skip
 
@@ -106,7 +107,10 @@ class Listed:
 
 @dataclass(frozen=True)
 class Bundle:
-    """What a run made of the commit `base`. `paths` and `codemods` are what was asked for."""
+    """What a run made of the commit `base`. `paths` and `codemods` are what was asked for.
+
+    `unread`: files that could not be read, so that nothing is known about their code.
+    """
 
     folder: Path
     base: str
@@ -115,6 +119,7 @@ class Bundle:
     commits: tuple[Bundled, ...]
     patches: tuple[Listed, ...]
     refused: Mapping[str, int]
+    unread: tuple[str, ...]
 
     def content(self, change: Change) -> bytes:
         """The new bytes of a file, whatever its name says. Raises `BadBundle`."""
@@ -123,7 +128,7 @@ class Bundle:
 
 def write_bundle(
     folder: Path, repository: Repository, base: str, tip: str, *, paths: Sequence[str], codemods: Sequence[str],
-    patches: Iterable[Listed], refused: Mapping[str, int],
+    patches: Iterable[Listed], refused: Mapping[str, int], unread: Iterable[str],
 ) -> int:  # fmt: skip
     """Write the commits of `base..tip` to `folder`, which is empty or not there; their number.
 
@@ -145,7 +150,7 @@ def write_bundle(
     document = {
         "schema_version": SCHEMA_VERSION, "jitmod": __version__, "base": base, "paths": list(paths),
         "codemods": list(codemods), "commits": commits, "patches": [vars(one) for one in patches],
-        "refused": dict(refused),
+        "refused": dict(refused), "unread": sorted({*unread}),
     }  # fmt: skip
     text = json.dumps(document, indent=1, sort_keys=True).encode("utf-8", "replace") + b"\n"
     unfinished = folder / ".bundle.json"
@@ -190,7 +195,7 @@ def read_bundle(folder: Path, allowed: Sequence[str]) -> Bundle:
     commits = tuple(_commit(one, folder, allowed) for one in document["commits"])
     patches = tuple(Listed(**one) for one in document["patches"])
     return Bundle(folder, document["base"], tuple(document["paths"]), tuple(document["codemods"]), commits, patches,
-                  document["refused"])  # fmt: skip
+                  document["refused"], tuple(document["unread"]))  # fmt: skip
 
 
 def _commit(entry: Mapping[str, Any], folder: Path, allowed: Sequence[str]) -> Bundled:
@@ -203,10 +208,10 @@ def _commit(entry: Mapping[str, Any], folder: Path, allowed: Sequence[str]) -> B
     document = _document(folder / "evidence" / f"{entry['evidence']}.json")
     try:
         job, evidence = document["job"], document["evidence"]
-        verdict = judge(job, evidence)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        verdict, name = judge(job, evidence), digest(evidence)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise BadBundle(f"{folder}: evidence {entry['evidence'][:10]} proves nothing: {error!r}") from None
-    if verdict.status is not Status.ACCEPTED or digest(evidence) != entry["evidence"]:
+    if verdict.status is not Status.ACCEPTED or name != entry["evidence"]:
         raise BadBundle(f"{folder}: evidence {entry['evidence'][:10]} does not accept the patch: {verdict.why}")
     return Bundled(entry["message"], tuple(Change(**change) for change in entry["files"]), job, evidence)
 
@@ -217,6 +222,10 @@ def _check_path(path: str, allowed: Sequence[str]) -> None:
     is_plain = "/".join(parts) == path and not path.startswith("/") and not re.search(r"[\x00-\x1f\x7f\\:]", path)
     if not is_plain or any(part.startswith(".") for part in parts):
         raise BadBundle(f"not a path that may be changed: {path!r}")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise BadBundle(f"not a path of any file: {path!r}") from None
     if not path.endswith(tuple(SUFFIXES)):
         raise BadBundle(f"not a Python file or a notebook: {path!r}")
     if not any(PurePosixPath(path).is_relative_to(root) for root in allowed):
@@ -225,17 +234,22 @@ def _check_path(path: str, allowed: Sequence[str]) -> None:
 
 # What makes a server do something: a forged message could close issues, skip checks, or sign for others.
 _ACTS = re.compile(
-    r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+(?:[\w.-]+/[\w.-]+)?#\d|\[(?:skip ci|ci skip|no ci)\]",
-    re.IGNORECASE,
+    r"""
+    \b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)\s*:?\s+
+        (?:issues?\s+)?(?:[\w.-]+/[\w./-]*)?(?:[#!]|GH-|https?://)[\w]
+    | \[(?:skip|no)[ -]RUNNER\] | \[RUNNER[ -]skip\] | \*\*\*\s*NO_CI\s*\*\*\*
+    | ^[ \t]*(?:skip-checks|co-authored-by|signed-off-by|on-behalf-of)[ \t]*:
+    """.replace("RUNNER", "(?:ci|actions|travis|circleci|netlify|azp|azurepipelines|appveyor|vercel)"),
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
-_TRAILERS = re.compile(r"^(?!Jitmod-)[A-Z][\w-]*-[\w-]+: ", re.MULTILINE)
+_TRAILERS = re.compile(r"^(?!Jitmod-)[a-z][\w-]*-[\w-]+[ \t]*:", re.MULTILINE | re.IGNORECASE)
 
 
 def _check_message(message: str, digest: str) -> None:
     trailers = message.rstrip().rpartition("\n\n")[2]
     is_ours = "Jitmod-Codemod: " in trailers and f"Jitmod-Evidence: {digest}" in trailers.splitlines()
-    odd = re.search(r"[\x00-\x09\x0b-\x1f\x7f]", message) or _ACTS.search(message) or _TRAILERS.search(trailers)
-    if not is_ours or odd:
+    odd = re.search(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]", message)
+    if not is_ours or odd or _ACTS.search(message) or _TRAILERS.search(trailers):
         raise BadBundle(f"not a message of jitmod's: {message.partition(chr(10))[0][:100]!r}")
 
 

@@ -40,7 +40,7 @@ class Group:
 def namer(by: By, repository: Repository, base: str) -> Name:
     """How branches are named; owners are those of the commit `base`."""
     if by is By.CODEMOD:
-        return lambda codemod, path: PREFIX + _slug(codemod)
+        return lambda codemod, path: PREFIX + (_slug(codemod) or "unnamed")
     owners = Owners(_owners_file(repository, base))
     return lambda codemod, path: PREFIX + (_slug("-".join(owners.of(path))) or "without-owner")
 

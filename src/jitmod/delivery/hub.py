@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import logging
 import os
+import re
 import subprocess
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 BEGIN, END = "<!-- jitmod: begin -->", "<!-- jitmod: end -->"
 _CLOSED = "<!-- jitmod: closed by jitmod itself -->"
+_ASKING = "<!-- jitmod: labels and reviewers come next -->"
 _BOARD, _BOARD_LABEL = "<!-- jitmod: dashboard -->", "jitmod"
 _PUBLIC = "https://api.github.com"
 _PATIENCE = 4  # tries of a request that a server or a limit turns away
@@ -55,8 +57,11 @@ class Opened:
 def token() -> str:
     """The token of the environment, or of the program gh. Raises `DeliveryError`; it is never shown."""
     for name in ("GH_TOKEN", "GITHUB_TOKEN"):
-        if os.environ.get(name):
-            return os.environ[name]
+        found = os.environ.get(name, "").strip()
+        if found and not re.fullmatch(r"[!-~]+", found):
+            raise DeliveryError(f"{name} has characters that no token has")
+        if found:
+            return found
     try:
         asked = subprocess.run(["gh", "auth", "token"], capture_output=True, text=True, check=False, timeout=20)
         if asked.returncode == 0 and asked.stdout.strip():
@@ -77,11 +82,16 @@ class Hub:
 
         for talker in ("github", "urllib3"):  # what comes of it is told in our own words
             logging.getLogger(talker).setLevel(logging.CRITICAL)
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+            raise DeliveryError(f"not a repository of GitHub: {name!r}; it is called owner/name")
         waits = {"secondary_rate_wait": 30, "max_rate_limit_wait": _LONGEST_WAIT}
         retry = GithubRetry(total=_PATIENCE, backoff_factor=0.5, **waits)
         url = os.environ.get("GITHUB_API_URL") or _PUBLIC
-        self._github = Github(auth=Auth.Token(secret), base_url=url, retry=retry, timeout=30)
         self.name = name
+        try:
+            self._github = Github(auth=Auth.Token(secret), base_url=url, retry=retry, timeout=30)
+        except (AssertionError, AttributeError, ValueError):
+            raise DeliveryError(f"GITHUB_API_URL is not the address of a server: {url!r}") from None
         with _in_words(name):
             self._remote: Remote = self._github.get_repo(name)
 
@@ -96,14 +106,21 @@ class Hub:
         with _in_words(self.name):
             try:
                 found: Any = self._remote.get_contents("pyproject.toml", ref=self.default_branch)
-                tool = tomllib.loads(found.decoded_content.decode()).get("tool", {})
+                tool = tomllib.loads(found.decoded_content.decode()).get("tool")
             except (UnknownObjectException, ValueError, AttributeError, AssertionError):  # no such file, or no TOML
-                tool = {}
-        if "jitmod" not in tool:
+                tool = None
+        if not isinstance(tool, dict) or "jitmod" not in tool:
             raise NotOpened(
                 f"{self.name} has no [tool.jitmod] in the pyproject.toml of {self.default_branch}, so nobody there has "
                 f"asked for pull requests of jitmod: add the table, or pass --invited if somebody has"
             )
+
+    def told(self, branch: str) -> str:
+        """The text of the open request of a branch; empty where there is none."""
+        with _in_words(self.name):
+            head = f"{self._remote.owner.login}:{branch}"
+            known = self._remote.get_pulls(state="open", head=head)
+            return next((one.body or "" for one in known if one.head.ref == branch), "")
 
     def deliver(self, request: Request) -> Opened:
         """Open the pull request of a branch, or bring the open one up to date.
@@ -119,11 +136,16 @@ class Hub:
             if current is not None:
                 return self._updated(current, request, base)
             _check_wanted(mine)
+            # What is asked of a request comes after it, and may fail: until it was done, the text says that it is due.
+            body = sendable(framed(request.body))
+            due = f"{body}\n{_ASKING}\n" if request.labels or request.reviewers else body
             made = self._remote.create_pull(
-                base, request.branch, title=request.title, body=framed(request.body), draft=request.draft,
+                base, request.branch, title=sendable(request.title), body=due, draft=request.draft,
                 maintainer_can_modify=True,
             )  # fmt: skip
-            _ask(made, request.labels, request.reviewers)
+            if due != body:
+                _ask(made, request.labels, request.reviewers)
+                made.edit(body=body)
             return Opened(made.html_url, "opened")
 
     def open_pulls(self, prefix: str) -> dict[str, PullRequest]:
@@ -152,17 +174,16 @@ class Hub:
     def close(self, pull: PullRequest, why: str) -> None:
         """Close a request; it may be opened again, unlike one that a person closed."""
         with _in_words(self.name):
-            if _CLOSED not in (pull.body or ""):
-                pull.edit(body=f"{(pull.body or '').rstrip()}\n\n{_CLOSED}\n")
+            pull.edit(body=f"{_open(pull.body or '').rstrip()}\n\n{_CLOSED}\n", state="closed")
+        with contextlib.suppress(DeliveryError), _in_words(self.name):  # it may be locked
             pull.create_issue_comment(why)
-            pull.edit(state="closed")
 
     def show(self, title: str, text: str) -> Opened | None:
         """Bring the one issue that tells how things are up to date; None where people do not want it."""
         with _in_words(self.name):
             if not self._remote.has_issues:
                 return None
-            body = f"{_BOARD}\n{text.strip()}\n"
+            body = sendable(f"{_BOARD}\n{text.strip()}\n")
             for issue in self._remote.get_issues(state="all", labels=[_BOARD_LABEL]):
                 if _BOARD in (issue.body or ""):
                     if issue.state != "open":
@@ -174,17 +195,17 @@ class Hub:
             return Opened(self._remote.create_issue(title, body=body, labels=[_BOARD_LABEL]).html_url, "opened")
 
     def _updated(self, current: PullRequest, request: Request, base: str) -> Opened:
-        body = merged(current.body or "", request.body)
+        _ask(current, request.labels, request.reviewers)
+        body = sendable(_open(merged(current.body or "", request.body)))
         changes: dict[str, Any] = {}
         if body != (current.body or ""):
             changes["body"] = body
-        if current.title != request.title and BEGIN in (current.body or ""):
-            changes["title"] = request.title
+        if current.title != sendable(request.title) and BEGIN in (current.body or ""):
+            changes["title"] = sendable(request.title)
         if current.base.ref != base and request.base is not None:
             changes["base"] = base
         if changes:
             current.edit(**changes)
-        _ask(current, request.labels, request.reviewers)
         return Opened(current.html_url, "updated" if changes else "unchanged")
 
 
@@ -201,6 +222,9 @@ def _ask(pull: PullRequest, labels: Sequence[str], reviewers: Sequence[str]) -> 
         pull.add_to_labels(*new)
     asked = {one.login for one in pull.requested_reviewers}
     wanted = [name for name in reviewers if name not in asked]
+    if wanted:  # who has reviewed it is not among those who are asked any more
+        done = {one.user.login for one in pull.get_reviews() if one.user is not None}
+        wanted = [name for name in wanted if name not in done]
     if wanted:
         pull.create_review_request(reviewers=wanted)
 
@@ -217,6 +241,21 @@ def merged(old: str, body: str) -> str:
     if first < 0 or last < first:
         return framed(body) if not old.strip() else f"{old.rstrip()}\n\n{framed(body)}"
     return f"{old[:first]}{framed(body).rstrip()}{old[last + len(END) :]}"
+
+
+def is_due(text: str) -> bool:
+    """Whether something about an open request is still to be done: its labels, or it was closed by us before."""
+    return _ASKING in text or _CLOSED in text
+
+
+def _open(text: str) -> str:
+    """The text of a request that is open, and has all that was asked for."""
+    return re.sub(rf"\n*(?:{re.escape(_CLOSED)}|{re.escape(_ASKING)})\n?", "\n", text)
+
+
+def sendable(text: str) -> str:
+    """Text without what UTF-8 has no bytes for, which names of files may have."""
+    return text.encode("utf-8", "replace").decode()
 
 
 @contextlib.contextmanager
@@ -237,11 +276,15 @@ def _in_words(name: str) -> Iterator[None]:
         raise DeliveryError(f"GitHub refuses ({error.status}): {_said(error.data)}") from None
     except OSError as error:  # of the connection, after all retries
         raise DeliveryError(f"GitHub cannot be reached: {type(error).__name__}") from None
+    except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:  # half an answer, or another
+        raise DeliveryError(f"the answer is not one of GitHub's ({type(error).__name__}): try again later") from None
 
 
 def _said(data: Any) -> str:
     """The message of an error, and of its parts."""
     if not isinstance(data, dict):
         return str(data)[:300]
-    parts = [one.get("message") or one.get("code") for one in data.get("errors", []) if isinstance(one, dict)]
+    errors = data.get("errors")
+    listed = errors if isinstance(errors, list) else [errors]
+    parts = [one.get("message") or one.get("code") if isinstance(one, dict) else one for one in listed]
     return "; ".join(str(part) for part in [data.get("message"), *parts] if part)[:300]

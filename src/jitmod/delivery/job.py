@@ -123,7 +123,7 @@ def into_bundle(
         listed, refused = _listed(done.entries)
         names = [codemod.id for codemod in request.codemods]
         write_bundle(folder, repository, start.base, tip, paths=request.paths, codemods=names, patches=listed,
-                     refused=refused)  # fmt: skip
+                     refused=refused, unread=[error.path for error in done.errors])  # fmt: skip
     return done
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,14 @@ import git
 from jitmod.model import UserError
 from jitmod.source.files import SUFFIXES
 
-# Where the user keeps the configuration of git is the user's business; every other GIT_* variable may come from a hook
-# that started us, and would send our commands to another index, another object store or another author.
-_KEPT = frozenset(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"])
+# Where the user keeps the configuration of git, and how it gets to a server, is the user's business; every other GIT_*
+# variable may come from a hook that started us, and would send our commands to another index, another object store or
+# another author.
+_KEPT = frozenset([
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES", "GIT_SSH",
+    "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS", "GIT_TERMINAL_PROMPT", "GIT_PROXY_COMMAND",
+])  # fmt: skip
+_KEPT_TOO = ("GIT_SSL_", "GIT_HTTP_")
 
 NO_COMMIT = ""  # as git takes it for "there is no such reference", whatever its hash
 _UNNAMED = "refs/jitmod/run"
@@ -38,13 +44,15 @@ class GitFailed(DeliveryError):
 def _plain(output: object) -> str:
     """GitPython hands over a child's output as `\\n  stderr: '...'`."""
     text = output.decode("utf-8", "replace") if isinstance(output, bytes) else str(output or "")
-    return text.strip().removeprefix("stderr: '").removeprefix("stdout: '").removesuffix("'").strip()
+    text = text.strip().removeprefix("stderr: '").removeprefix("stdout: '").removesuffix("'").strip()
+    return re.sub(r"(?<=://)[^/@\s]+@", "", text)  # an address may have a password
 
 
 @contextlib.contextmanager
 def scrubbed_environment() -> Iterator[None]:
     """Take `GIT_*` out of this process's environment, which git children inherit, and put it back."""
-    taken = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_") and name not in _KEPT}
+    foreign = [name for name in os.environ if name.startswith("GIT_") and not name.startswith(_KEPT_TOO)]
+    taken = {name: os.environ.pop(name) for name in foreign if name not in _KEPT}
     try:
         yield
     finally:
@@ -52,15 +60,21 @@ def scrubbed_environment() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def without_hooks() -> Iterator[None]:
-    """Git children run no hooks: they may be the project's own code. Call it in a scrubbed environment."""
-    setting = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": os.devnull}
+def unattended() -> Iterator[None]:
+    """Git children run no hooks, which may be the project's own code, and ask nobody for a password: they fail.
+
+    Call it in a scrubbed environment.
+    """
+    setting = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": os.devnull,
+               "GIT_TERMINAL_PROMPT": "0", "GCM_INTERACTIVE": "never"}  # fmt: skip
+    before = {name: os.environ[name] for name in setting if name in os.environ}
     os.environ.update(setting)
     try:
         yield
     finally:
         for name in setting:
             os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ _SAID = {
     Done.OPENED: "open", Done.UPDATED: "open", Done.UNCHANGED: "open", Done.WAITING: "waits",
     Done.MOVED: "waits for the next run", Done.UNWANTED: "closed by a person, and left at that",
     Done.TOUCHED: "open, and a person works on its branch: left alone", Done.UNPROVEN: "open, not proven again",
-    Done.CLOSED: "closed: its code is gone",
+    Done.CLOSED: "closed: its code is gone", Done.FAILED: "refused, and tried again by the next run",
 }  # fmt: skip
 _FOOT = (
     "jitmod keeps this up to date for as long as it is open; close it, and there will be none. To have no more "
@@ -39,6 +39,8 @@ def dashboard(bundle: Bundle, results: Sequence[Result]) -> str:
 
 
 def _said(one: Result) -> str:
+    if one.done is Done.FAILED:  # it may be about the machine that delivers
+        return "as the log of the run says"
     return one.said if one.said.startswith("https://") else plain(one.said)
 
 

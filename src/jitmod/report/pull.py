@@ -147,6 +147,7 @@ def fenced(language: str, text: str) -> list[str]:
     """A block of code, with a fence that is longer than any run of backticks inside."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
+    text = text.replace("<!--", "<! --")  # by such marks the text is found again
     lines = [_COMMAND.sub(r"\1: :", line.removeprefix("    ")) for line in text.splitlines()]
     return [f"{fence}{language}", *(re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", " ", line) for line in lines), fence]
 
