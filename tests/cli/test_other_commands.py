@@ -55,7 +55,7 @@ def test_an_error_that_nobody_foresaw_is_exit_code_2() -> None:
 
 
 def test_check_lists_findings_and_refusals(run: Run, checkout: Path) -> None:
-    result = run(checkout, "check", "src")
+    result = run(checkout, "check", "-q", "src")
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
         "src/app.py:5:12 toy hurry the call in first [safe]",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import signal
@@ -9,18 +10,22 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from toy import Toy
 
 from jitmod.delivery import engine, results
 from jitmod.delivery.preview import Wanted, find, preview
 from jitmod.delivery.queue import Preview
 from jitmod.delivery.untried import Asked, diff, findings
-from jitmod.model import Patch
+from jitmod.model import Finding, Patch
+from jitmod.rewrite import codemod
 from jitmod.rewrite.codemod import Codemod, select
+from jitmod.source.document import Document
 from jitmod.source.files import discover
 from jitmod.source.project import Project
 
@@ -88,6 +93,7 @@ def test_every_way_gives_the_same(asked: Asked, monkeypatch: pytest.MonkeyPatch)
     assert any(isinstance(entry.outcome.finding, Patch) for entry in found.entries) and whole.diff
     monkeypatch.setattr(engine, "_GROUP", 2)
     monkeypatch.setattr(engine, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(engine, "_can_fork", lambda: True)
     for processes in (1, 3):
         fresh = replace(asked, keeps_results=False, processes=processes)
         assert findings(fresh) == found and diff(fresh) == whole
@@ -145,8 +151,6 @@ def test_damaged_and_foreign_results_are_not_used(asked: Asked) -> None:
         kept.write_bytes(bad)
         assert results.load(asked.folder, kept.name) is None
         assert findings(asked) == found
-    import hashlib
-
     harmful = pickle.dumps(os.getcwd)
     kept.write_bytes(hashlib.sha256(harmful).digest() + harmful)
     assert results.load(asked.folder, kept.name) is None
@@ -185,8 +189,6 @@ def test_what_was_not_used_for_longest_makes_room(asked: Asked, monkeypatch: pyt
 
 
 def test_a_codemod_of_ones_own_sees_every_file_and_nothing_is_kept(asked: Asked) -> None:
-    from toy import Toy
-
     (asked.root / "plain/p0.py").write_text("def f(x):\n    return slow(x)\n")
     own = replace(asked, load=lambda: (Toy(),), codemods=("toy",))
     assert [e.outcome.finding.site.path for e in findings(own).entries] == ["plain/p0.py"]
@@ -204,6 +206,7 @@ def test_a_process_that_dies_leaves_its_work_to_this_one(asked: Asked, monkeypat
     monkeypatch.setattr(engine._Work, "do", dying)
     monkeypatch.setattr(engine, "_GROUP", 2)
     monkeypatch.setattr(engine, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(engine, "_can_fork", lambda: True)
     assert findings(replace(asked, keeps_results=False, processes=2)) == of_the_whole(asked)[0]
 
 
@@ -238,3 +241,20 @@ def _members(group: int) -> set[int]:
             if int(fields[2]) == group and fields[0] != "Z":
                 found.add(int(entry.name))
     return found
+
+
+class Failing(Toy):
+    """A codemod of jitmod's own that has a mistake."""
+
+    def find(self, document: Document, project: Project) -> Iterator[Finding]:
+        if document.path == "loop.py":
+            raise KeyError("oops")
+        yield from super().find(document, project)
+
+
+def test_a_mistake_of_jitmod_costs_one_file(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codemod, "is_ours", lambda _: True)
+    (asked.root / "main.py").write_text("import jax\n\ndef f(x):\n    return slow(x)\n")
+    found = findings(replace(asked, load=lambda: (Failing(),), codemods=("toy",), keeps_results=False))
+    assert [(error.path, "KeyError: 'oops'" in error.message) for error in found.errors] == [("loop.py", True)]
+    assert [entry.outcome.finding.site.path for entry in found.entries] == ["main.py"]

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -55,8 +56,12 @@ def searched(
     several = processes > 1 and len(tasks) > 1 and size > _WORTH_PROCESSES and _can_fork()
     found = list(_by_processes(work, tasks, processes) if several else map(work.do, tasks))
     asked = set(wanted.paths)
-    errors = [error for path, error in files.errors.items() if path in asked]
-    errors += [error for one in found for error in one.errors]
+    return merged([Preview((), tuple(e for path, e in files.errors.items() if path in asked)), *found])
+
+
+def merged(found: Sequence[Preview]) -> Preview:
+    """What was found in several groups of files, in the order of a scan."""
+    errors = [error for one in found for error in one.errors]
     entries = [entry for one in found for entry in one.entries]
     entries.sort(key=lambda e: (e.outcome.finding.site.path, e.outcome.finding.site.line,
                                 e.outcome.finding.site.column, e.outcome.finding.codemod))  # fmt: skip
@@ -114,7 +119,12 @@ class _Work:
             return Preview((), tuple(self._unreadable(task.paths)))
         project = self.project(task.part)
         forget()
-        return self.search(replace(self.wanted, paths=task.paths), project)
+        try:
+            return self.search(replace(self.wanted, paths=task.paths), project)
+        except Exception as error:  # a mistake of jitmod: it costs the one file
+            if len(task.paths) == 1:
+                return Preview((), (SourceError(task.paths[0], 1, 1, _mistake(error)),))
+        return merged([self.do(Task((path,), task.part)) for path in task.paths])
 
     def _unreadable(self, paths: Iterable[str]) -> Iterator[SourceError]:
         for path in paths:
@@ -124,9 +134,17 @@ class _Work:
                 yield unreadable.error
 
 
+def _mistake(error: Exception) -> str:
+    """What is said of an error that nobody foresaw, so that it can be reported."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    return f"jitmod failed on this file, please report it: {type(error).__name__}: {error}{where}"
+
+
 def _can_fork() -> bool:
-    """Whether a process can be split as it is; macOS can, and its libraries cannot."""
-    return "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
+    """Whether this process can be split as it is: not with threads, and the libraries of macOS cannot at all."""
+    alone = threading.active_count() == 1 and "jax" not in sys.modules
+    return alone and "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
 
 
 def _by_processes(work: _Work, tasks: Sequence[Task], processes: int) -> Iterator[Preview]:

@@ -87,11 +87,12 @@ def edited(project: Project, document: Document) -> Project:
 def _entries(wanted: Wanted, project: Project, found: Iterable[Found]) -> tuple[Entry, ...]:
     entries = []
     for one in found:
+        document = project.documents[one.finding.site.path]
+        excerpt = document.line(one.finding.site.line)
         if not isinstance(one, FoundPatch):
-            entries.append(Entry(one.id, Outcome(one.finding)))
+            entries.append(Entry(one.id, Outcome(one.finding), excerpt))
         elif wanted.admits(one.finding):
-            diff = patch_diff(one.finding, project.documents[one.finding.site.path])
-            entries.append(Entry(one.id, Outcome(one.finding, diff)))
+            entries.append(Entry(one.id, Outcome(one.finding, patch_diff(one.finding, document)), excerpt))
     return tuple(entries)
 
 

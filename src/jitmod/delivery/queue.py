@@ -32,10 +32,11 @@ class FoundPatch(Found):
 
 @dataclass(frozen=True)
 class Entry:
-    """The end of one finding's way, under its stable name."""
+    """The end of one finding's way, under its stable name. `excerpt` is the line where it begins, if it is known."""
 
     id: str
     outcome: Outcome
+    excerpt: str = ""
 
 
 @dataclass(frozen=True)

@@ -33,26 +33,16 @@ def write(run: Run, stream: TextIO) -> None:
         stream.write(f"{line}\n")
 
 
-def write_findings(run: Run, stream: TextIO) -> None:
-    """The report of a run that tried nothing: one line a finding, as a linter has it."""
-    for patch, _ in run.patches():
-        stream.write(f"{_place(patch)} {patch.codemod} {one_line(patch.message)} [{patch.applicability}]\n")
-        for line in compared_lines(patch):
-            stream.write(f"{line}\n")
-    for line in [*refusal_lines(run), *error_lines(run), closing_line(run)]:
-        stream.write(f"{line}\n")
-
-
 def compared_lines(patch: Patch) -> Iterator[str]:
     """Where exact comparisons may fail after the patch."""
     if patch.compared:
         places = ", ".join(one_line(place) for place in patch.compared)
-        yield f"{_place(patch)} {patch.codemod} rounding may change what is compared exactly at {places}"
+        yield f"{place(patch)} {patch.codemod} rounding may change what is compared exactly at {places}"
 
 
 def refusal_lines(run: Run) -> Iterator[str]:
     for refusal in run.refusals():
-        yield f"{_place(refusal)} {refusal.codemod} {refusal.reason} {one_line(refusal.message)}"
+        yield f"{place(refusal)} {refusal.codemod} {refusal.reason} {one_line(refusal.message)}"
 
 
 def error_lines(run: Run) -> Iterator[str]:
@@ -65,9 +55,9 @@ def guard_lines(run: Run) -> Iterator[str]:
     """The regression tests that were asked for: where they are, or why there is none."""
     for patch, outcome in run.patches():
         if outcome.guard is not None:
-            yield f"{_place(patch)} {patch.codemod} is kept by {one_line(outcome.guard)}"
+            yield f"{place(patch)} {patch.codemod} is kept by {one_line(outcome.guard)}"
         elif outcome.unguarded is not None:
-            yield f"{_place(patch)} {patch.codemod} has no test: {one_line(outcome.unguarded)}"
+            yield f"{place(patch)} {patch.codemod} has no test: {one_line(outcome.unguarded)}"
 
 
 def commit_lines(run: Run) -> Iterator[str]:
@@ -108,14 +98,15 @@ def evidence_lines(run: Run, path: str) -> Iterator[str]:
         if patch.site.path == path and outcome.verdict is not None:
             change = cold(outcome.verdict)
             ending = f"; cold {change}" if change else ""
-            yield f"# {_place(patch)} {patch.codemod} {describe(outcome.verdict)}{ending}"
+            yield f"# {place(patch)} {patch.codemod} {describe(outcome.verdict)}{ending}"
 
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def _place(finding: Patch | Refusal) -> str:
+def place(finding: Patch | Refusal) -> str:
+    """Where a finding is, as a reader of the file or notebook sees it."""
     site = finding.site
     return f"{one_line(site.shown_path)}:{site.shown_line}:{site.column}"
 
@@ -124,7 +115,7 @@ def _reasons(run: Run) -> Iterator[str]:
     """Why each patch that was not accepted was not."""
     for patch, outcome in run.patches():
         if outcome.verdict is not None and outcome.verdict.status is not Status.ACCEPTED:
-            yield f"{_place(patch)} {patch.codemod} {describe(outcome.verdict)}"
+            yield f"{place(patch)} {patch.codemod} {describe(outcome.verdict)}"
 
 
 def _table(run: Run, stream: TextIO) -> None:
@@ -145,7 +136,7 @@ def _table(run: Run, stream: TextIO) -> None:
     drawn = terminal and console.width >= _ROOMY and console.encoding.startswith("utf")
     for patch, verdict, commit in rows:
         bar = _bar(verdict.speedup, best) if drawn else ""
-        cells = [_place(patch), patch.codemod, _verdict(verdict), bar + speedup(verdict)]
+        cells = [place(patch), patch.codemod, _verdict(verdict), bar + speedup(verdict)]
         cells += [cold(verdict), compiles(verdict), (commit or "")[:7]]
         texts = [Text(cell) for cell in cells]
         texts[2].stylize(_STYLES[verdict.status])
