@@ -230,4 +230,4 @@ class Outcome:
 def fingerprint(finding: Finding, text: str) -> str:
     """A stable name of a finding: codemod, path, symbol and the text of the site, but no line numbers."""
     parts = (finding.codemod, finding.site.path, finding.site.symbol, " ".join(text.split()))
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]

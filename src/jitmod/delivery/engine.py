@@ -33,7 +33,7 @@ from jitmod.source.related import Related, related
 Search = Callable[[Wanted, Project], Preview]  # `find` or `preview` of `delivery/preview.py`
 
 _GROUP = 64  # files that share their analyses
-_WORTH_PROCESSES = 400_000  # bytes of source; less is done before other processes have begun
+_WORTH_PROCESSES = 100_000  # bytes of source; less is done before other processes have begun
 _UNRELATED_READ = 500  # files without JAX that are read nevertheless, so that one that is not Python is told
 
 

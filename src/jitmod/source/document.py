@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import io
+import itertools
 import re
 import sys
 import tokenize
@@ -29,6 +29,12 @@ class UnreadableSource(Exception):
     def __init__(self, error: SourceError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def _first_lines(data: bytes) -> list[bytes]:
+    """The two lines that may say the encoding; they may end with a carriage return alone."""
+    ends = [match.end() for match in itertools.islice(_LINE_END.finditer(data), 2)]
+    return data[: ends[1] if len(ends) == 2 else len(data)].splitlines(keepends=True)
 
 
 _DEEPEST = 1200  # levels of syntax; a sum of as many terms, say
@@ -69,7 +75,7 @@ class Document:
                 notebook = Notebook.read(data.removeprefix(_BOM).decode())
                 text = notebook.module
             else:
-                encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+                encoding, _ = tokenize.detect_encoding(iter(_first_lines(data)).__next__)
                 text = data.removeprefix(_BOM).decode(encoding.removesuffix("-sig"))
             tree = ast.parse(text)
         except NotANotebook as error:

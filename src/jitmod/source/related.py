@@ -12,9 +12,8 @@ costs time and nothing else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 _LIBRARIES = (b"jax", b"equinox", b"optax", b"flax", b"chex")
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.MULTILINE)
@@ -94,9 +93,10 @@ def _inits_above(part: Iterable[str], contents: Mapping[str, bytes]) -> set[str]
     return {path for path in inits if path in contents}
 
 
-def _folders(path: str) -> Sequence[str]:
+def _folders(path: str) -> list[str]:
     """The folders that hold a file, without the root, the nearest first."""
-    return [str(parent) for parent in PurePosixPath(path).parents][:-1]
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def _imports(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
@@ -113,10 +113,10 @@ def _imports(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
 
 
 def _file(path: str, data: bytes) -> _File:
-    pure = PurePosixPath(path)
-    folder = "" if str(pure.parent) == "." else str(pure.parent)
-    is_init = pure.name == f"{_INIT}.py"
-    return _File(path, folder, pure.parent.name if is_init else pure.stem, is_init, _CODE.search(data) is None)
+    folder, _, name = path.rpartition("/")
+    is_init = name == f"{_INIT}.py"
+    stem = folder.rpartition("/")[2] if is_init else name.rpartition(".")[0]
+    return _File(path, folder, stem, is_init, _CODE.search(data) is None)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class _Index:
     """The modules of a project by the words with which an import may name them."""
 
     packages: frozenset[str]  # folders with an `__init__`
-    package_names: frozenset[str]
+    words: frozenset[str]  # the names of all modules, and of the folders that hold them
     at: Mapping[tuple[str, str], Sequence[str]]  # by the folder around and the name
     by_parent: Mapping[str, Mapping[str, Sequence[str]]]  # by name, then by the name of the package around
     free: Mapping[str, Sequence[str]]  # by name: modules in no package
@@ -140,58 +140,56 @@ class _Index:
         below: dict[str, dict[str, list[str]]] = {}
         unusual: list[str] = []
         for file in files:
-            around = str(PurePosixPath(file.folder).parent) if file.is_init else file.folder
-            around = "" if around == "." else around
-            for folder in (PurePosixPath(around), *PurePosixPath(around).parents) if around else ():
-                below.setdefault(folder.name, {}).setdefault(file.stem, []).append(file.path)
+            around = file.folder.rpartition("/")[0] if file.is_init else file.folder
+            for folder in around.split("/") if around else ():
+                below.setdefault(folder, {}).setdefault(file.stem, []).append(file.path)
             if file.is_inert:
                 continue
             at.setdefault((around, file.stem), []).append(file.path)
-            by_parent.setdefault(file.stem, {}).setdefault(PurePosixPath(around).name, []).append(file.path)
+            by_parent.setdefault(file.stem, {}).setdefault(around.rpartition("/")[2], []).append(file.path)
             if around not in packages:
                 free.setdefault(file.stem, []).append(file.path)
             if not file.stem.isascii():
                 unusual.append(file.path)
-        names = frozenset(below)
-        return cls(packages, names, at, by_parent, free, below, unusual)
+        return cls(packages, frozenset(below) | frozenset(by_parent), at, by_parent, free, below, unusual)
 
     def targets(self, file: _File, data: bytes) -> set[str]:
+        """The files that a file may import, by what it says and by where it lies."""
+        folders = [*_folders(file.path), ""]
         found: set[str] = set()
-        if file.path.endswith(".ipynb"):
-            data = data.replace(b"\\n", b"\n").replace(b"\\r", b"\r")
-        folders = [file.folder, *[str(parent) for parent in PurePosixPath(file.folder).parents if str(parent) != "."]]
-        folders = [*dict.fromkeys([*folders, ""])]
         for folder in folders:
-            found.update(self.at.get(_split(folder), ()) if folder in self.packages else ())
+            around, _, name = folder.rpartition("/")
+            found.update(self.at.get((around, name), ()) if folder in self.packages else ())
             found.update(self.at.get((folder, "conftest"), ()))  # pytest hands its fixtures to every test below
+        if file.path.endswith(".ipynb"):
+            data = data.replace(b"\\n", b"\n").replace(b"\\r", b"\n")
         mentioned: set[str] = set()
         for text in set(_IMPORT.findall(data)):
-            if text.startswith(b"from") and b"import" not in text:
-                continue
-            dotted = _DOTTED.findall(text)[1:]
-            names = {part.decode("latin-1") for name in dotted for part in name.split(b".") if part}
             if not text.isascii():
                 found.update(self.unusual)
-            head = dotted[0].decode("latin-1").partition(".")[0] if dotted and text.startswith(b"from") else None
-            for name in names:
-                for folder in folders:
-                    found.update(self.at.get((folder, name), ()))
-                parents = self.by_parent.get(name)
-                if parents:
-                    for parent in names & parents.keys():
-                        found.update(parents[parent])
-                if name in self.free and (head is None or head == name):
-                    found.update(self.free[name])
-            bound = dotted[1:] if text.startswith(b"from") else dotted
-            whole = {name.rpartition(b".")[2].decode("latin-1") for name in bound} & self.package_names
-            if whole:  # `import package`, and then `package.module.f(...)`
-                mentioned = mentioned or {name.decode("latin-1") for name in set(_NAME.findall(data))}
-                for package in whole:
-                    for name in mentioned & self.below[package].keys():
-                        found.update(self.below[package][name])
+            is_from = text.startswith(b"from")
+            if is_from and b"import" not in text:
+                continue
+            dotted = [name.decode("latin-1") for name in _DOTTED.findall(text)[1:]]
+            names = {part for name in dotted for part in name.split(".")} & self.words
+            if names:
+                head = dotted[0].partition(".")[0] if is_from else None
+                found.update(self._named(names, head, folders))
+                whole = {name.rpartition(".")[2] for name in (dotted[1:] if is_from else dotted)} & self.below.keys()
+                if whole:  # `import package`, and then `package.module.f(...)`
+                    mentioned = mentioned or {name.decode("latin-1") for name in set(_NAME.findall(data))}
+                    for package in whole:
+                        for name in mentioned & self.below[package].keys():
+                            found.update(self.below[package][name])
         return found
 
-
-def _split(folder: str) -> tuple[str, str]:
-    around, _, name = folder.rpartition("/")
-    return around, name
+    def _named(self, names: set[str], head: str | None, folders: Sequence[str]) -> Iterator[str]:
+        """The modules of these names that lie where an import may look for them."""
+        for name in names:
+            for folder in folders:
+                yield from self.at.get((folder, name), ())
+            parents = self.by_parent.get(name, {})
+            for parent in names & parents.keys():
+                yield from parents[parent]
+            if head is None or head == name:
+                yield from self.free.get(name, ())
