@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo picture training kitchen test oracle graphs carries programs slow contract kills statistics clean
+.PHONY: demo picture training kitchen test oracle graphs carries programs slow contract kills statistics engine robust clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -74,6 +74,14 @@ kills: $(VENV)/test.stamp
 statistics: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/gate_statistics.py collect $(VENV)/windows.json
 	$(BIN)/python benchmarks/gate_statistics.py judge $(VENV)/windows.json
+
+# How fast `jitmod check` is beside ruff and libcst, and whether anything fails on all that is installed and generated.
+engine: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/engine.py
+
+robust: $(VENV)/test.stamp
+	$(INSTALL) hypothesmith
+	$(BIN)/python benchmarks/robust.py
 
 clean:
 	rm -rf $(VENV)
