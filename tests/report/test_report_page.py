@@ -170,6 +170,24 @@ def test_reasons_come_by_their_number(report: dict[str, Any]) -> None:
     assert counts == [("host-effect", 2), ("carried-state", 1)]
 
 
+def test_functions_have_their_checklists(report: dict[str, Any]) -> None:
+    report["findings"][0]["compared"] = []
+    accepted = report["findings"][0] | {"id": "f" * 16, "symbol": "<module>"}
+    report["findings"].append(accepted)
+    cards = {(card.place, card.symbol): card for card in page(report).scorecards}
+    assert list(cards) == [("src/a, b.py", "score"), ("src/c.py", "<module>"), ("src/a, b.py", "<module>")]
+    item = "no model is called once per item in a Python loop"
+    said = {key: [(mark, "".join(piece.text for piece in text)) for mark, what, text in card.rows if what == item]
+            for key, card in cards.items()}  # fmt: skip
+    assert [mark for mark, _ in said["src/a, b.py", "score"]] == ["no", "no"]
+    assert said["src/c.py", "<module>"] == [
+        ("?", ": line 2, vmapify carried-state: x depends on the item before: line 3")
+    ]
+    assert said["src/a, b.py", "<module>"] == [("ok", "(accepted)")]
+    assert [card.good for card in cards.values()] == [10, 11, 12]
+    assert "Checklists" in Read(render(report)).text
+
+
 def test_whatever_the_schema_lets_pass_becomes_a_page(tmp_path: Path, report: dict[str, Any]) -> None:
     """Runs with values put in the place of others: each is turned away with a message, or has a page."""
     chance = random.Random(0)

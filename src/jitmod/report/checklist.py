@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -55,29 +55,48 @@ def write(run: Run, stream: TextIO) -> None:
     stream.write(f"{count} {what} with something to look at; ok: nothing was found that speaks against it\n")
 
 
-def card(entries: list[Entry]) -> Iterator[str]:
-    """The lines of one function: `ok` where nothing speaks against it, `no` where a patch or advice says what to do,
-    `?` where a place was left alone and the reason says why."""
+@dataclass(frozen=True)
+class Note:
+    """A finding as the list sees it: what it speaks of, whether it says `no` or `?`, and why it does not count."""
+
+    names: frozenset[str]
+    mark: str
+    line: int
+    kind: str
+    message: str
+    settled: str = ""
+
+
+def card(entries: Sequence[Entry]) -> Iterator[str]:
+    """The lines of one function."""
+    for mark, item, said in rows([_note(entry) for entry in entries]):
+        yield f"  {mark:<2}  {item.text}{said}"
+
+
+def rows(notes: Sequence[Note]) -> Iterator[tuple[str, Item, str]]:
+    """A mark for each line, and what is said of it: `ok` where nothing speaks against it, `no` where a patch or advice
+    says what to do, `?` where a place was left alone and the reason says why."""
     for item in ITEMS:
-        spoken = [entry for entry in entries if _names(entry) & item.against]
-        open_ones = [entry for entry in spoken if not _is_settled(entry)]
-        if not open_ones:
-            settled = f" ({spoken[0].outcome.finding.reason})" if spoken and _is_settled(spoken[0]) else ""  # type: ignore[union-attr]
-            yield f"  ok  {item.text}{settled}"
-        for entry in open_ones:
-            finding = entry.outcome.finding
-            mark = "?" if isinstance(finding, Refusal) and not finding.is_advice else "no"
-            kind = finding.codemod if isinstance(finding, Patch) else f"{finding.codemod} {finding.reason}"
-            yield f"  {mark:<2}  {item.text}: line {finding.site.shown_line}, {kind}: {one_line(finding.message)}"
+        spoken = [note for note in notes if note.names & item.against]
+        against = [note for note in spoken if not note.settled]
+        if not against:
+            yield "ok", item, f" ({spoken[0].settled})" if spoken else ""
+        for note in against:
+            yield note.mark, item, f": line {note.line}, {note.kind}: {one_line(note.message)}"
 
 
-def _names(entry: Entry) -> set[str]:
+def note(codemod: str, reason: str | None, line: int, message: str, *, compares: bool, is_refused: bool) -> Note:
+    """A finding by its parts; `reason` is None for a patch."""
+    names = frozenset({codemod, *([reason] if reason else []), *(["compared"] if compares else [])})
+    kind = f"{codemod} {reason}" if reason else codemod
+    settled = reason if reason in _SETTLED else ""
+    return Note(names, "?" if is_refused else "no", line, kind, message, settled or "")
+
+
+def _note(entry: Entry) -> Note:
     finding = entry.outcome.finding
-    if isinstance(finding, Patch):
-        return {finding.codemod, *(["compared"] if finding.compared else [])}
-    return {finding.codemod, finding.reason}
-
-
-def _is_settled(entry: Entry) -> bool:
-    finding = entry.outcome.finding
-    return isinstance(finding, Refusal) and finding.reason in _SETTLED
+    reason = finding.reason if isinstance(finding, Refusal) else None
+    compares = isinstance(finding, Patch) and bool(finding.compared)
+    refused = isinstance(finding, Refusal) and not finding.is_advice
+    line = finding.site.shown_line
+    return note(finding.codemod, reason, line, finding.message, compares=compares, is_refused=refused)

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from jitmod.report.checklist import ITEMS
 from jitmod.report.html.sections import page
 
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -26,6 +27,7 @@ def render(run: Mapping[str, Any]) -> str:
     style, script = (_own(name) for name in ("style.css", "script.js"))
     text = environment.get_template("page.html.jinja").render(
         page=page(run),
+        checks=len(ITEMS),
         run=Markup(embedded(run)),
         style=Markup(style),
         script=Markup(script),

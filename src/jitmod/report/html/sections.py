@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -13,6 +13,7 @@ from jitmod.analysis.reasons import REASONS
 from jitmod.delivery import figures
 from jitmod.delivery.figures import one_line
 from jitmod.model import Status
+from jitmod.report import checklist
 from jitmod.report.html import charts, diffs
 from jitmod.report.html.diffs import Piece
 from jitmod.report.html.facts import Fact, facts
@@ -74,6 +75,16 @@ class Left:
 
 
 @dataclass(frozen=True)
+class Scorecard:
+    """The checklist of a function: how many of its lines are fine, and each with its mark and what is said of it."""
+
+    place: str
+    symbol: str
+    good: int
+    rows: tuple[tuple[str, str, Words], ...]
+
+
+@dataclass(frozen=True)
 class Page:
     """The whole page. `tally` are the verdicts with their counts."""
 
@@ -86,6 +97,7 @@ class Page:
     whole: tuple[tuple[str, Judged, Words, tuple[tuple[str, str, str, str], ...]], ...]
     refused: tuple[Left, ...]
     advice: tuple[Left, ...]
+    scorecards: tuple[Scorecard, ...]
     errors: tuple[tuple[str, Words], ...]
 
 
@@ -99,15 +111,18 @@ def page(run: Mapping[str, Any]) -> Page:
     cards = tuple(_card(finding, trial, scale, is_open=len(patches) <= _OPEN)
                   for finding, trial in zip(patches, trials, strict=True))  # fmt: skip
     whole, refused, advice = tuple(_whole(run)), _left(run, "refused"), _left(run, "advice")
+    scorecards = tuple(_scorecards(run["findings"]))
     errors = tuple((f"{_path(e)}:{e['line']}:{e['column']}", words(e["message"])) for e in run["errors"])
     links = [("patches", "Patches", len(cards)), ("whole", "The branch as a whole", len(whole)),
              ("refused", "Left alone", sum(len(group.places) for group in refused)),
              ("advice", "Advice", sum(len(group.places) for group in advice)),
+             ("checklists", "Checklists", len(scorecards)),
              ("errors", "Files that could not be read", len(errors))]  # fmt: skip
     return Page(
         _title(len(patches), sum(count for _, count in tally), dict(tally).get("accepted", 0)),
         tuple(_about(run, [trial for trial in trials if trial is not None])),
-        tally, run["summary"]["dirty"], tuple(link for link in links if link[2]), cards, whole, refused, advice, errors,
+        tally, run["summary"]["dirty"], tuple(link for link in links if link[2]), cards, whole, refused, advice,
+        scorecards, errors,
     )  # fmt: skip
 
 
@@ -209,6 +224,25 @@ def _left(run: Mapping[str, Any], status: str) -> tuple[Left, ...]:
             groups.setdefault(finding["reason"], []).append(entry)
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
     return tuple(Left(one_line(reason), REASONS.get(reason, ""), tuple(places)) for reason, places in ordered)
+
+
+def _scorecards(findings: Sequence[Mapping[str, Any]]) -> Iterator[Scorecard]:
+    """One for each function with a finding. An accepted patch is not held against it: the branch has it."""
+    functions: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for finding in findings:
+        functions.setdefault((_path(finding), one_line(finding["symbol"])), []).append(finding)
+    for (path, symbol), own in functions.items():
+        rows = [(mark, item.text, words(said)) for mark, item, said in checklist.rows([_note(one) for one in own])]
+        yield Scorecard(path, symbol, sum(mark == "ok" for mark, _, _ in rows), tuple(rows))
+
+
+def _note(finding: Mapping[str, Any]) -> checklist.Note:
+    made = checklist.note(
+        one_line(finding["codemod"]), finding["reason"], finding["line"], finding["message"],
+        compares=bool(finding["compared"]), is_refused=finding["status"] == "refused",
+    )  # fmt: skip
+    accepted = (finding["trial"] or {}).get("verdict") == "accepted"
+    return replace(made, settled="accepted") if accepted and not finding["compared"] else made
 
 
 def _place(finding: Mapping[str, Any]) -> str:
