@@ -15,7 +15,9 @@ from fake_hub import FakeHub
 from fixtures_git import run_git
 from test_bot import Deliver, Make, deliver, edit, first_file, make, on_main, reword  # noqa: F401
 from test_pull import Pr, hub, pr, remote, tip  # noqa: F401
+from typer.testing import CliRunner
 
+from jitmod.cli.main import app
 from jitmod.delivery.bundle import BadBundle, read_bundle
 from jitmod.delivery.hub import Hub, token
 from jitmod.delivery.repository import DeliveryError, GitFailed, scrubbed_environment, unattended
@@ -216,6 +218,29 @@ def test_addresses_with_passwords_are_not_shown(make: Make, deliver: Deliver, hu
     result = deliver(make(), "--repo", "own/app", "--remote", "http://x:pa55@127.0.0.1:9/own/app.git")
     assert result.exit_code == 2 and "127.0.0.1" in result.output and "pa55" not in result.output
     assert "pa55" not in str(GitFailed(["push"], "x"))
+
+
+def test_files_with_odd_names(
+    make: Make, deliver: Deliver, hub: FakeHub, checkout: Path, remote: Path  # noqa: F811
+) -> None:
+    text = "from speed import slow\n\n\ndef f(x):\n    return slow(x)\n"
+    (checkout / "src" / "a\nb.py").write_text(text)
+    (checkout / ".ci").mkdir()
+    (checkout / ".ci" / "x.py").write_text(text)
+    odd = checkout / "src" / os.fsdecode(b"\xff.py")
+    try:
+        odd.write_text(text)
+    except OSError:
+        pytest.skip("this file system has only names in UTF-8")
+    on_main(checkout, remote)
+    assert deliver(make()).exit_code == 0
+    changed = subprocess.run(["git", "diff", "-z", "--name-only", "main", "jitmod/toy"], cwd=remote, check=True,
+                             capture_output=True).stdout  # fmt: skip
+    assert sorted(changed.split(b"\0")) == [b"", b"src/app.py", b"src/\xff.py"]
+    assert "not delivered: not a path" in hub.issues[0]["body"]
+    run_git(checkout, "checkout", "--quiet", "-b", "other")
+    run_git(checkout, "commit", "--quiet", "--allow-empty", "-m", "x")
+    assert "is not a commit of origin/main" in CliRunner().invoke(app, ["bot", "src"]).output
 
 
 def test_git_asks_nobody_and_keeps_its_way_to_servers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,14 +59,18 @@ def bot(
     It is `jitmod apply --bundle` and then `jitmod pr --from`. The first runs the project, and gets no token; where
     other people's code may come in, give each a machine of its own (docs/bot.md).
     """
+    from jitmod.delivery.bot import check_head
+    from jitmod.delivery.repository import unattended
+
     with failing_clearly(), tempfile.TemporaryDirectory(prefix="jitmod-") as folder:
         bundle = Path(folder) / "bundle"
         target = Target(repo, remote, invited, dashboard)
         rules = rules_of(one_for, most_open, most_hourly, base, draft, label)
-        with _opened(target) as (repository, _):  # before hours of trials are for nothing
+        with _opened(target) as (repository, hub), unattended():  # before hours of trials are for nothing
             outside = [path for path in paths or [] if not path.resolve().is_relative_to(repository.root)]
             if outside:
                 raise UsageError(f"{outside[0]} is not in {repository.root}")
+            check_head(repository, remote, base or hub.default_branch)
             allowed = [path.resolve().relative_to(repository.root).as_posix() for path in paths or []]
         command = [sys.executable, "-P", "-m", "jitmod", "apply", *(str(path) for path in paths or [Path(".")]),
                    "--bundle", str(bundle), "--budget", str(budget), *(["--quiet"] if quiet else [])]  # fmt: skip

@@ -5,6 +5,7 @@ Nothing of the project runs here. A run that finds everything as it left it chan
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -86,9 +87,7 @@ def deliver(bundle: Bundle, repository: Repository, remote: str, hub: Hub, rules
     with fetched(repository, remote, base) as now:
         if now is None:
             raise DeliveryError(f"{shown(remote)} has no branch {base}")
-        if not _is_here(repository, bundle.base) or not repository.contains(now, bundle.base):
-            where = f"{shown(remote)}/{base}"
-            raise DeliveryError(f"the bundle is of {bundle.base[:10]}, which is not a commit of {where} here")
+        _check_on(repository, bundle.base, now, f"{shown(remote)}/{base}")
         name = namer(rules.by, repository, bundle.base)
         groups = sorted(grouped(bundle.commits, name), key=lambda group: group.branch)
         run = _Run(bundle, repository, remote, hub, rules, describe, now, hub.open_pulls(PREFIX))
@@ -232,9 +231,16 @@ def _net(group: Group) -> Iterator[Change]:
     return (Change(path, first[path], last[path]) for path in first)
 
 
-def _is_here(repository: Repository, commit: str) -> bool:
-    try:
-        repository.resolve(commit)
-    except DeliveryError:
-        return False
-    return True
+def check_head(repository: Repository, remote: str, base: str) -> None:
+    """Raise `DeliveryError` where what HEAD is tried for could not be delivered."""
+    with fetched(repository, remote, base) as now:
+        if now is None:
+            raise DeliveryError(f"{shown(remote)} has no branch {base}")
+        _check_on(repository, repository.resolve("HEAD"), now, f"{shown(remote)}/{base}")
+
+
+def _check_on(repository: Repository, commit: str, now: str, where: str) -> None:
+    with contextlib.suppress(DeliveryError):
+        if repository.contains(now, repository.resolve(commit)):
+            return
+    raise DeliveryError(f"{commit[:10]}, which was or would be tried, is not a commit of {where} here")

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -132,9 +132,10 @@ def write_bundle(
 ) -> int:  # fmt: skip
     """Write the commits of `base..tip` to `folder`, which is empty or not there; their number.
 
-    Raises `DeliveryError` where a commit changes more than a bundle may.
+    A file that would not be delivered is left out with all its commits, and its patches say so. Raises `DeliveryError`
+    where a commit changes more than a bundle may.
     """
-    commits = []
+    commits: list[dict[str, Any]] = []
     files = new_folder(folder / "files")
     evidence = new_folder(folder / "evidence")
     for sha in repository.git("rev-list", "--reverse", "--end-of-options", f"{base}..{tip}").split():
@@ -147,6 +148,10 @@ def write_bundle(
         for change in changes:
             (files / change["after"]).write_bytes(repository.blob(change["after"]))
         commits.append({"message": message, "files": changes, "evidence": digest[1]})
+    why = _undeliverable(commits)
+    commits = [one for one in commits if one["files"][0]["path"] not in why]
+    patches = [replace(one, status=str(Status.UNPROVEN), why=why[one.path]) if one.path in why else one
+               for one in patches]  # fmt: skip
     document = {
         "schema_version": SCHEMA_VERSION, "jitmod": __version__, "base": base, "paths": list(paths),
         "codemods": list(codemods), "commits": commits, "patches": [vars(one) for one in patches],
@@ -157,6 +162,23 @@ def write_bundle(
     unfinished.write_bytes(text)
     unfinished.replace(folder / "bundle.json")  # comes last: a bundle is whole, or is none
     return len(commits)
+
+
+def _undeliverable(commits: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The files of which a commit would be refused, and why; with them, what the same commits change."""
+    why: dict[str, str] = {}
+    for one in [*commits, *reversed(commits)]:
+        paths = [change["path"] for change in one["files"]]
+        try:
+            for path in paths:
+                _check_path(path, ["."])
+            _check_message(one["message"], one["evidence"])
+        except BadBundle as error:
+            why.update(dict.fromkeys(paths, f"accepted, and not delivered: {error}"[:1000]))
+        known = next((why[path] for path in paths if path in why), None)
+        if known is not None:
+            why.update(dict.fromkeys(paths, known))
+    return why
 
 
 def new_folder(folder: Path) -> Path:

@@ -97,5 +97,6 @@ def programs(workloads: Sequence[Workload], root: Path) -> str:
     named = (spec for w in workloads for spec in (w.run, w.setup, w.metric) if spec is not None)
     for path in sorted({spec.partition(":")[0] for spec in named}):
         with contextlib.suppress(OSError):
-            whole.update(f"{path}\0{hashlib.sha256((root / path).read_bytes()).hexdigest()}\0".encode())
+            digest = hashlib.sha256((root / path).read_bytes()).hexdigest()
+            whole.update(f"{path}\0{digest}\0".encode("utf-8", "replace"))
     return whole.hexdigest()

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ def load(path: Path) -> list[Codemod]:
 
 
 def _run(path: Path) -> ModuleType:
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
     name = f"jitmod_script_{digest}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -173,7 +173,7 @@ def state_folder(root: Path) -> Path:
         shared = (folder / common.read_text(encoding="utf-8").strip()).resolve() if common.is_file() else folder
         return shared / "jitmod"
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    place = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+    place = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
     return Path(cache) / "jitmod" / f"{root.resolve().name}-{place}"
 
 
