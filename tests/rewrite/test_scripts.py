@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import sys
 import textwrap
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from bowler import Query
 
 from jitmod.model import Finding, Patch, Refusal
-from jitmod.rewrite.codemod import Codemod, scan, select
+from jitmod.rewrite.codemod import Codemod, UnknownCodemod, scan, select
 from jitmod.rewrite.edits import compose
 from jitmod.rewrite.foreign import Foreign
 from jitmod.rewrite.scripts import ScriptError, load
@@ -110,7 +111,7 @@ def test_what_a_file_prints_and_imports(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr() == ("", "app.py\n")
 
 
-@pytest.mark.parametrize("body", ["raise RuntimeError('no')", "edit = Edit(0, 3, '(((')"], ids=["raises", "breaks"])
+@pytest.mark.parametrize("body", ["raise RuntimeError('no')", "edit = Edit(0, 3, '(((')", "raise SystemExit(0)"])
 def test_a_codemod_of_ones_own_that_fails_is_told(body: str, tmp_path: Path) -> None:
     script = f"""
         from jitmod.model import Edit, Patch, Variant
@@ -128,6 +129,43 @@ def test_a_codemod_of_ones_own_that_fails_is_told(body: str, tmp_path: Path) -> 
     (refusal,) = found(load(written(tmp_path, script))[0], CODE.encode())[1]
     assert isinstance(refusal, Refusal) and refusal.reason == "unparsable"
     assert refusal.message.startswith("wrong raised ")
+
+
+def test_a_command_that_leaves_does_not_end_the_run(tmp_path: Path) -> None:
+    script = """
+        from libcst.codemod import VisitorBasedCodemodCommand
+
+
+        class Leaving(VisitorBasedCodemodCommand):
+            def leave_Name(self, original_node, updated_node):
+                raise SystemExit(0)
+        """
+    (refusal,) = found(load(written(tmp_path, script))[0], CODE.encode())[1]
+    assert isinstance(refusal, Refusal) and "raised SystemExit" in refusal.message
+
+
+@pytest.mark.parametrize("name", ["'../x\\n'", "''", "7", None])
+def test_a_name_that_is_none(name: str | None, tmp_path: Path) -> None:
+    script = f"""
+        from jitmod.rewrite.codemod import Codemod
+
+
+        class Wrong(Codemod):
+            {f"id = {name}" if name else "summary = ''"}
+
+            def find(self, document, project):
+                return iter(())
+        """
+    with pytest.raises(UnknownCodemod, match="is no name for a codemod"):
+        select(str(written(tmp_path, script)))
+
+
+@pytest.mark.parametrize("value", ["no_such_module:X", "json:loads"])
+def test_an_installed_codemod_that_cannot_be_loaded(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("theirs", value, "jitmod.codemods")
+    monkeypatch.setattr("jitmod.rewrite.codemod.entry_points", lambda group: [point])
+    with pytest.raises(UnknownCodemod, match="theirs"):
+        select("all")
 
 
 def test_names_and_places(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import ClassVar
 
@@ -70,6 +70,7 @@ class Codemod(ABC):
         """Every site of this codemod in `document`, in order: a patch or a refusal each."""
 
 
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 _PLACE = re.compile(r"([^\s(]+\.ipynb):(\d+)")
 
 
@@ -79,7 +80,20 @@ class UnknownCodemod(UserError):
 
 def available() -> dict[str, type[Codemod]]:
     """The installed codemods by name."""
-    return {point.name: point.load() for point in sorted(entry_points(group="jitmod.codemods"))}
+    return {point.name: _loaded(point) for point in sorted(entry_points(group="jitmod.codemods"))}
+
+
+def _loaded(point: EntryPoint) -> type[Codemod]:
+    """The class of an installed codemod, which may be somebody else's. Raises `UnknownCodemod`."""
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:
+        whose = f" of {point.dist.name}" if point.dist is not None else ""
+        what = f"the codemod {point.name}{whose} cannot be loaded ({type(error).__name__}: {error})"
+        raise UnknownCodemod(f"{what}: update that package, or remove it") from None
+    if not (isinstance(found, type) and issubclass(found, Codemod)):
+        raise UnknownCodemod(f"{point.value}, which is installed as the codemod {point.name}, is none")
+    return found
 
 
 def usual() -> list[str]:
@@ -106,6 +120,11 @@ def select(names: str) -> list[Codemod]:
     if lacking:
         raise UnknownCodemod("; ".join(lacking))
     found = [one for name in wanted for one in ([known[name]()] if name in known else load(Path(name)))]
+    for one in found:
+        name = getattr(one, "id", None)
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            kind = type(one).__name__
+            raise UnknownCodemod(f"{name!r} is no name for a codemod ({kind}.id): letters, digits, hyphens")
     return list({one.id: one for one in found}.values())
 
 
@@ -144,7 +163,7 @@ def _found(codemod: Codemod, document: Document, project: Project) -> list[Findi
             if not is_ours(codemod):
                 for variant in (v for f in found if isinstance(f, Patch) for v in f.variants):
                     compose(document, variant.realise({}))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if is_ours(codemod):
                 raise
             what = f"{codemod.id} raised {type(error).__name__}: {error}"

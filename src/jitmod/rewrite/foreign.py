@@ -54,7 +54,7 @@ class Foreign(Codemod):
         except EditConflict as conflict:
             yield Refusal(self.id, whole, "unparsable", f"what {self.id} makes of the file cannot be used: {conflict}")
             return
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             yield Refusal(self.id, whole, "unparsable", f"{self.id} raised {type(error).__name__}: {error}")
             return
         site = _site(document, project, edits)
