@@ -1,5 +1,7 @@
 """Which files are read at all: decided on bytes."""
 
+import json
+
 import pytest
 
 from jitmod.source.related import related
@@ -25,6 +27,11 @@ FILLER = {f"other/o{n}.py": b"import os\n" for n in range(9)}  # so that few fil
         b"\xef\xbb\xbffrom model import step\r\n",
         b"def f():\n\tfrom model import step\n",
         b'"""text from (somewhere"""\nfrom model import step\n',
+        b'"""Drawn from (0, 1]."""\nfrom model import step\nstep(1)\n',
+        b'if word == "from": import model\n',
+        "from \uff4dodel import step\n".encode(),  # Python reads compatible letters as plain ones
+        b"import importlib\nimportlib.import_module('model').step(1)\n",
+        b"import sys\nsys.modules['model'].RATE = 2\n",
     ],
 )
 def test_a_file_that_imports_one_with_jax_may_have_a_site(text: bytes) -> None:
@@ -84,6 +91,49 @@ def test_fixtures_reach_the_tests_below_them() -> None:
 def test_a_notebook_imports_as_a_file_does() -> None:
     cell = b'{"cells": [{"source": ["from model import (\\n", "    step,\\n", ")\\n"]}]}'
     assert "a.ipynb" in related({"model.py": JAX, "a.ipynb": cell, **FILLER}).sites
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "def f():\n\tfrom model import step\n",
+        "from model \\\n    import step\n",
+        "import mod\u00e8le\n",
+        "import model",
+    ],
+)
+def test_a_notebook_imports_what_its_cells_do(cell: str) -> None:
+    cells = [{"cell_type": "code", "source": source} for source in (["x = 1"], cell.splitlines(keepends=True))]
+    notebook = json.dumps({"cells": cells}).encode()
+    files = {"model.py": JAX, "mod\u00e8le.py": JAX, "a.ipynb": notebook}
+    assert "a.ipynb" in related({**files, **FILLER}).sites
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"from unittest.mock import patch\n@patch('pkg.model.RATE', 3.0)\ndef test_a(): pass\n",
+        b"def test_a(monkeypatch):\n    monkeypatch.setattr('pkg.model.RATE', 3.0)\n",
+        b"import importlib\nimportlib.import_module('pkg.model').RATE = 3.0\n",
+        b"import sys\nsys.modules['pkg.model'].RATE = 3.0\n",
+    ],
+)
+def test_who_changes_a_module_by_its_name_is_read_with_it(text: bytes) -> None:
+    found = related({"pkg/__init__.py": b"", "pkg/model.py": JAX, "tests/test_a.py": text, **FILLER})
+    assert "tests/test_a.py" in found.parts[0] and "pkg/model.py" in found.parts[0]
+
+
+def test_constants_without_an_assignment_are_read() -> None:
+    files = {"model.py": b"import jax, rates\n", "rates.py": b"for RATE in [1, 2]: pass\n"}
+    assert related({**files, **FILLER}).sites == {"model.py", "rates.py"}
+
+
+def test_a_file_with_comments_for_us_is_looked_at() -> None:
+    assert related({"a.py": b"def f(): pass  # jitmod: ignore\n", **FILLER}).sites == {"a.py"}
+
+
+def test_letters_that_python_reads_as_others_are_read_so() -> None:
+    assert related({"a.py": "import \uff4aax\n".encode(), **FILLER}).sites == {"a.py"}
 
 
 def test_names_that_are_not_ascii_are_found() -> None:

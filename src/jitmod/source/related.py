@@ -6,24 +6,34 @@ one that names a library, and that no file with such a way reaches, has no site.
 either direction, are a part: what is known of one file may depend on every other file of its part, and on no other.
 
 Imports are read generously: text that merely looks like one joins files that have nothing to do with each other, which
-costs time and nothing else.
+costs time and nothing else. A string names a module as well where one is patched or loaded (`patch("model.RATE")`).
+A file with comments for us is looked at whatever it is about, so that one that is of no use is told.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _LIBRARIES = (b"jax", b"equinox", b"optax", b"flax", b"chex")
+_FOR_US = b"jitmod:"
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.MULTILINE)
 _LIKE_ASCII = re.compile(rb"utf-?8|latin-?1|ascii|us-ascii|iso-?8859-?\d+|cp125\d|windows-125\d", re.IGNORECASE)
 # from `import` or `from` to the end of the logical line
-_IMPORT = re.compile(rb"\b(?:from|import)\b(?:[^\\\n\r(#;]++|\\\r?\n|\\\r|\((?:[^)#]++|#[^\n\r]*+)*+\))*+")
+_IMPORT = re.compile(
+    rb"\b(?:from|import)\b(?:[^\\\n\r(#;]++|\\\r?\n|\\\r|\((?:[\w\s,\\\x80-\xff]++|#[^\n\r]*+)*+\))*+"
+)
+_ORIGIN = re.compile(rb"from[\s\\]*([\w.\x80-\xff]+)[\s\\]+import\b")
 _DOTTED = re.compile(rb"[\w.\x80-\xff]+")
 _NAME = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
-_CODE = re.compile(rb"\b(?:import|def|class)\b|[=(]")
+_CODE = re.compile(rb"\b(?:import|def|class)\b|[=(]|^[ \t]*(?:for|with|match)\b", re.MULTILINE)
 _DYNAMIC = (b"import_module", b"__import__", b"spec_from_file", b"runpy", b"exec(", b"SourceFileLoader")
+_BY_NAME = (*_DYNAMIC, b"patch(", b"patch.", b"setattr(", b"delattr(", b"setitem(", b"modules[", b"modules.",
+            b"pytest_plugins", b"resolve_name")  # fmt: skip
+_STRING = re.compile(rb"[\"']([.\w/\x80-\xff]+)[\"']")
 _INIT = "__init__"
 
 
@@ -46,6 +56,7 @@ class _File:
 
 def related(contents: Mapping[str, bytes], recorded: Iterable[str] = ()) -> Related:
     """The files that have to do with JAX, of all of a project's by path. `recorded` are files that a recording saw."""
+    contents = {path: _code(path, data) for path, data in contents.items()}
     named = {path for path, data in contents.items() if _names_library(data)} | (set(recorded) & set(contents))
     if 2 * len(named) > len(contents):  # nothing is to be gained by looking closer
         return Related((tuple(sorted(contents)),), frozenset(contents))
@@ -68,8 +79,26 @@ def related(contents: Mapping[str, bytes], recorded: Iterable[str] = ()) -> Rela
     return Related(tuple(parts), frozenset(sites))
 
 
+def _code(path: str, data: bytes) -> bytes:
+    """The text of a file as Python reads names in it; that of a notebook's cells."""
+    if path.endswith(".ipynb"):
+        try:
+            cells = json.loads(data)["cells"]
+            data = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code").encode()
+        except (ValueError, KeyError, TypeError, RecursionError):  # of another make: what can be seen of it
+            data = data.replace(b"\\n", b"\n").replace(b"\\r", b"\n").replace(b"\\t", b"\t")
+    if not data.isascii():
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return data
+        if not unicodedata.is_normalized("NFKC", text):
+            return unicodedata.normalize("NFKC", text).encode()
+    return data
+
+
 def _names_library(data: bytes) -> bool:
-    if any(library in data for library in _LIBRARIES):
+    if _FOR_US in data or any(library in data for library in _LIBRARIES):
         return True
     cookie = _COOKIE.search(data[:300])
     return cookie is not None and _LIKE_ASCII.fullmatch(cookie[1]) is None
@@ -161,15 +190,13 @@ class _Index:
             around, _, name = folder.rpartition("/")
             found.update(self.at.get((around, name), ()) if folder in self.packages else ())
             found.update(self.at.get((folder, "conftest"), ()))  # pytest hands its fixtures to every test below
-        if file.path.endswith(".ipynb"):
-            data = data.replace(b"\\n", b"\n").replace(b"\\r", b"\n")
         mentioned: set[str] = set()
-        for text in set(_IMPORT.findall(data)):
+        for text in _mentions(data):
             if not text.isascii():
                 found.update(self.unusual)
-            is_from = text.startswith(b"from")
-            if is_from and b"import" not in text:
+            if text.startswith(b"from") and b"import" not in text:
                 continue
+            is_from = _ORIGIN.match(text) is not None
             dotted = [name.decode("latin-1") for name in _DOTTED.findall(text)[1:]]
             names = {part for name in dotted for part in name.split(".")} & self.words
             if names:
@@ -193,3 +220,11 @@ class _Index:
                 yield from parents[parent]
             if head is None or head == name:
                 yield from self.free.get(name, ())
+
+
+def _mentions(data: bytes) -> set[bytes]:
+    """The imports of a text, and its strings as imports where some may name a module."""
+    found = set(_IMPORT.findall(data))
+    if any(word in data for word in _BY_NAME):
+        found |= {b"import " + name.replace(b"/", b".") for name in _STRING.findall(data)}
+    return found
