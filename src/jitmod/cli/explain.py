@@ -21,6 +21,7 @@ def explain(
         from jitmod.analysis.reasons import REASONS
         from jitmod.delivery.message import page
         from jitmod.rewrite.codemod import available
+        from jitmod.source.nearest import suggestion
 
         codemods = available()
         if list_all:
@@ -43,7 +44,8 @@ def explain(
         elif name in REASONS:
             typer.echo(f"{name}: {REASONS[name]}")
         else:
+            known = [*codemods, *REASONS]
             raise UsageError(
-                f"no codemod and no reason code is called {name} (codemods: {', '.join(codemods)}; "
-                f"reason codes: {', '.join(REASONS)})"
+                f"no codemod and no reason code is called {name}{suggestion(name, known)} "
+                "(jitmod explain --list shows all of them)"
             )

@@ -28,6 +28,7 @@ app = typer.Typer(
     name="jitmod",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # panels would cost half of the time that --help takes
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(cls=WithCommand)(apply)
