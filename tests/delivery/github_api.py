@@ -20,7 +20,8 @@ OPERATIONS = (
     ("get", _REPO), ("get", f"{_REPO}/contents/{{path}}"), ("get", f"{_REPO}/pulls"), ("post", f"{_REPO}/pulls"),
     ("patch", f"{_REPO}/pulls/{{pull_number}}"), ("post", f"{_REPO}/pulls/{{pull_number}}/requested_reviewers"),
     ("post", f"{_REPO}/issues/{{issue_number}}/labels"), ("post", f"{_REPO}/issues/{{issue_number}}/comments"),
-    ("get", f"{_REPO}/issues"), ("post", f"{_REPO}/issues"), ("patch", f"{_REPO}/issues/{{issue_number}}"),
+    ("get", f"{_REPO}/pulls/{{pull_number}}/reviews"), ("get", f"{_REPO}/issues"), ("post", f"{_REPO}/issues"),
+    ("patch", f"{_REPO}/issues/{{issue_number}}"),
 )  # fmt: skip
 
 

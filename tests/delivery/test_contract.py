@@ -57,7 +57,7 @@ def test_requests_are_those_that_github_describes(
     assert pr("--label", "speed", "--reviewer", "ann", "--draft").exit_code == 0
     commit(checkout, "jitmod/toy", "two = 2\n", MESSAGE)
     assert pr("--base", "main").exit_code == 0
-    check(hub, description, 7)
+    check(hub, description, 8)
 
 
 def test_requests_of_the_bot(

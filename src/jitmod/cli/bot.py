@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from jitmod.delivery.pull import Commit
     from jitmod.delivery.repository import Repository
 
+Repo = Annotated[
+    str | None, typer.Option("--repo", metavar="OWNER/NAME", help="On GitHub; as the remote says if left out.")
+]
+Remote = Annotated[str, typer.Option("--remote", help="Where branches are pushed to.")]
+Base = Annotated[
+    str | None, typer.Option("--base", metavar="BRANCH", help="Where it shall go; the default branch if left out.")
+]
+Draft = Annotated[bool, typer.Option("--draft", help="Open drafts.")]
+Labels = Annotated[list[str] | None, typer.Option("--label", help="A label; may be repeated.")]
+Invited = Annotated[bool, typer.Option("--invited", help="Somebody there wants it, though there is no [tool.jitmod].")]
 MostOpen = Annotated[int, typer.Option("--most-open", min=0, help="So many pull requests may be open at a time.")]
 MostHourly = Annotated[int, typer.Option("--most-hourly", min=0, help="So many may be opened within an hour.")]
 OneFor = Annotated[str, typer.Option("--one-for", metavar="codemod|owner", help="What one pull request is made of.")]
@@ -35,21 +45,15 @@ _SECRET = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
 def bot(
     paths: Paths = None,
     codemod: CodemodNames = None,
-    repo: Annotated[
-        str | None, typer.Option("--repo", metavar="OWNER/NAME", help="On GitHub; as the remote says if left out.")
-    ] = None,
-    remote: Annotated[str, typer.Option("--remote", help="Where branches are pushed to.")] = "origin",
-    base: Annotated[
-        str | None, typer.Option("--base", metavar="BRANCH", help="Where it shall go; the default branch if left out.")
-    ] = None,
+    repo: Repo = None,
+    remote: Remote = "origin",
+    base: Base = None,
     one_for: OneFor = "codemod",
     most_open: MostOpen = 5,
     most_hourly: MostHourly = 2,
-    draft: Annotated[bool, typer.Option("--draft", help="Open drafts.")] = False,
-    label: Annotated[list[str] | None, typer.Option("--label", help="A label; may be repeated.")] = None,
-    invited: Annotated[
-        bool, typer.Option("--invited", help="Somebody there wants it, though there is no [tool.jitmod].")
-    ] = False,
+    draft: Draft = False,
+    label: Labels = None,
+    invited: Invited = False,
     dashboard: Dashboard = True,
     budget: Annotated[float, typer.Option("--budget", min=1.0, help="Seconds that one trial may take.")] = 600.0,
     quiet: Quiet = False,

@@ -7,7 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jitmod.cli.bot import Dashboard, MostHourly, MostOpen, OneFor, Target, deliver_bundle, described, rules_of
+from jitmod.cli.bot import (
+    Base,
+    Dashboard,
+    Draft,
+    Invited,
+    Labels,
+    MostHourly,
+    MostOpen,
+    OneFor,
+    Remote,
+    Repo,
+    Target,
+    deliver_bundle,
+    described,
+    rules_of,
+)
 from jitmod.cli.options import Quiet
 from jitmod.cli.session import Talk, UsageError, failing_clearly
 
@@ -19,19 +34,13 @@ def pr(
     branch: Annotated[
         str | None, typer.Argument(metavar="BRANCH", help="A branch that jitmod apply made; the only one if left out.")
     ] = None,
-    repo: Annotated[
-        str | None, typer.Option("--repo", metavar="OWNER/NAME", help="On GitHub; as the remote says if left out.")
-    ] = None,
-    base: Annotated[
-        str | None, typer.Option("--base", metavar="BRANCH", help="Where it shall go; the default branch if left out.")
-    ] = None,
-    remote: Annotated[str, typer.Option("--remote", help="Where the branch is pushed to.")] = "origin",
-    draft: Annotated[bool, typer.Option("--draft", help="Open it as a draft.")] = False,
-    label: Annotated[list[str] | None, typer.Option("--label", help="A label; may be repeated.")] = None,
+    repo: Repo = None,
+    base: Base = None,
+    remote: Remote = "origin",
+    draft: Draft = False,
+    label: Labels = None,
     reviewer: Annotated[list[str] | None, typer.Option("--reviewer", help="Whom to ask; may be repeated.")] = None,
-    invited: Annotated[
-        bool, typer.Option("--invited", help="Somebody there wants it, though there is no [tool.jitmod].")
-    ] = False,
+    invited: Invited = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the title and the text; push and open nothing.")
     ] = False,
