@@ -97,7 +97,10 @@ def test_explain_list(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["nope"], "(jitmod explain --list shows all of them)"), (["tpy"], "did you mean toy?"), ([], "explain --list"), (["toy", "--measure"], "fuse-jits --measure")],
+    [
+        (["nope"], "(jitmod explain --list shows all of them)"), (["tpy"], "did you mean toy?"), ([], "explain --list"),
+        (["toy", "--measure"], "fuse-jits --measure"),
+    ],
 )
 def test_explain_something_unknown(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
     result = run(tmp_path, "explain", *arguments)
