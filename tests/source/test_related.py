@@ -41,13 +41,13 @@ def test_a_file_that_imports_one_with_jax_may_have_a_site(text: bytes) -> None:
 def test_a_file_that_is_imported_beside_jax_may_have_a_site() -> None:
     main = b"from loop import run\nfrom model import step\nrun(step, [1])\n"
     found = related({"model.py": JAX, "main.py": main, "loop.py": PLAIN, **FILLER})
-    assert found.sites == {"model.py", "main.py", "loop.py"} and found.parts == (("loop.py", "main.py", "model.py"),)
+    assert found.sites == {"model.py", "main.py", "loop.py"} and found.read == ("loop.py", "main.py", "model.py")
 
 
 def test_who_imports_a_plain_file_has_no_site_and_is_read() -> None:
     files = {"model.py": b"import jax\nfrom loop import run\n", "loop.py": PLAIN, "far.py": b"from loop import run\n"}
     found = related({**files, **FILLER})
-    assert found.sites == {"model.py", "loop.py"} and found.parts == (("far.py", "loop.py", "model.py"),)
+    assert found.sites == {"model.py", "loop.py"} and found.read == ("far.py", "loop.py", "model.py")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_modules_of_packages_are_found_by_any_way_to_them(text: bytes) -> None:
     files = {"pkg/__init__.py": b"", "pkg/sub/__init__.py": b"", "pkg/sub/model.py": JAX, "app/user.py": text}
     found = related({**files, **FILLER})
     assert {"app/user.py", "pkg/sub/model.py"} <= found.sites
-    assert {"pkg/__init__.py", "pkg/sub/__init__.py"} <= set(found.parts[0])  # they make up the names of modules
+    assert {"pkg/__init__.py", "pkg/sub/__init__.py"} <= set(found.read)  # they make up the names of modules
 
 
 def test_packages_without_init_and_below_src_are_found() -> None:
@@ -80,7 +80,7 @@ def test_what_an_init_hands_on_reaches_its_users() -> None:
 def test_an_empty_init_joins_nothing() -> None:
     files = {"pkg/__init__.py": b'"""A package."""\n', "pkg/model.py": JAX, "pkg/text.py": b"import pkg.words\n"}
     found = related({**files, "pkg/words.py": b"def f(): pass\n", **FILLER})
-    assert found.sites == {"pkg/model.py"} and found.parts == (("pkg/__init__.py", "pkg/model.py"),)
+    assert found.sites == {"pkg/model.py"} and found.read == ("pkg/__init__.py", "pkg/model.py")
 
 
 def test_fixtures_reach_the_tests_below_them() -> None:
@@ -120,7 +120,7 @@ def test_a_notebook_imports_what_its_cells_do(cell: str) -> None:
 )
 def test_who_changes_a_module_by_its_name_is_read_with_it(text: bytes) -> None:
     found = related({"pkg/__init__.py": b"", "pkg/model.py": JAX, "tests/test_a.py": text, **FILLER})
-    assert "tests/test_a.py" in found.parts[0] and "pkg/model.py" in found.parts[0]
+    assert "tests/test_a.py" in found.read and "pkg/model.py" in found.read
 
 
 def test_constants_without_an_assignment_are_read() -> None:
@@ -148,7 +148,7 @@ def test_an_encoding_that_hides_names_is_read() -> None:
 def test_where_code_is_loaded_by_name_everything_hangs_together() -> None:
     loads = b"import jax, importlib\nimportlib.import_module('plugins.a').hook(jax.jit)\n"
     found = related({"model.py": loads, **FILLER})
-    assert found.parts == (tuple(sorted(["model.py", *FILLER])),) and found.sites == {"model.py"}
+    assert found.read == tuple(sorted(["model.py", *FILLER])) and found.sites == {"model.py"}
 
 
 def test_recorded_files_count() -> None:
@@ -158,3 +158,9 @@ def test_recorded_files_count() -> None:
 def test_text_that_never_closes_costs_no_time() -> None:
     hard = b"# from (" + b"#" * 3000 + b"\n" * 3000 + b"import os\n"
     assert related({"hard.py": hard * 20, "model.py": JAX, **FILLER}).sites == {"model.py"}
+
+
+def test_all_files_with_jax_are_read_together() -> None:
+    apart = {"a.py": JAX, "b.py": b"import jax\njax.config.update('jax_enable_x64', True)\n"}
+    assert related({**apart, **FILLER}).read == ("a.py", "b.py")
+    assert related(apart).read == ("a.py", "b.py")

@@ -44,8 +44,8 @@ def explain(
         elif name in REASONS:
             typer.echo(f"{name}: {REASONS[name]}")
         else:
-            known = [*codemods, *REASONS]
+            names = [*codemods, *REASONS]
             raise UsageError(
-                f"no codemod and no reason code is called {name}{suggestion(name, known)} "
+                f"no codemod and no reason code is called {name}{suggestion(name, names)} "
                 "(jitmod explain --list shows all of them)"
             )

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from jitmod.analysis.jits import forget
 from jitmod.delivery.files import Files
@@ -39,19 +40,19 @@ _UNRELATED_READ = 500  # files without JAX that are read nevertheless, so that o
 
 @dataclass(frozen=True)
 class Task:
-    """Files of one part whose sites are looked for together; without a part they are only read."""
+    """Files whose sites are looked for together, or that are only read."""
 
     paths: tuple[str, ...]
-    part: int | None
+    is_search: bool = True
 
 
 def searched(
     search: Search, wanted: Wanted, files: Files, recordings: Sequence[Recording], root_name: str, processes: int
 ) -> Preview:
     """What there is in the files that are wanted, in the order of a scan."""
-    parts = _related(wanted, files, recordings)
-    tasks = _tasks(wanted, files, parts)
-    work = _Work(search, wanted, files, tuple(recordings), root_name, parts, {})
+    about = _related(wanted, files, recordings)
+    tasks = _tasks(wanted, files, about)
+    work = _Work(search, wanted, files, tuple(recordings), root_name, about.read)
     size = sum(len(files.contents[path]) for task in tasks for path in task.paths)
     several = processes > 1 and len(tasks) > 1 and size > _WORTH_PROCESSES and _can_fork()
     found = list(_by_processes(work, tasks, processes) if several else map(work.do, tasks))
@@ -72,59 +73,52 @@ def merged(found: Sequence[Preview]) -> Preview:
 def _related(wanted: Wanted, files: Files, recordings: Iterable[Recording]) -> Related:
     if all(is_ours(codemod) for codemod in wanted.codemods):
         return related(files.contents, (path for recording in recordings for path in recording.digests))
-    everything = frozenset(files.contents)  # who knows what a foreign codemod looks for
-    return Related((tuple(sorted(everything)),), everything)
+    return Related(tuple(sorted(files.contents)), frozenset(files.contents))  # who knows what a foreign one looks for
 
 
-def _tasks(wanted: Wanted, files: Files, parts: Related) -> list[Task]:
+def _tasks(wanted: Wanted, files: Files, about: Related) -> list[Task]:
     asked = [path for path in wanted.paths if path in files.contents]
-    tasks = []
-    for number, part in enumerate(parts.parts):
-        members = set(part)
-        sites = [path for path in asked if path in members and path in parts.sites]
-        tasks += [Task(tuple(sites[at : at + _GROUP]), number) for at in range(0, len(sites), _GROUP)]
-    others = [path for path in asked if path not in parts.sites]
+    sites = [path for path in asked if path in about.sites]
+    others = [path for path in asked if path not in about.sites]
+    tasks = [Task(tuple(sites[at : at + _GROUP])) for at in range(0, len(sites), _GROUP)]
     if len(others) <= _UNRELATED_READ:
-        tasks += [Task(tuple(others[at : at + _GROUP]), None) for at in range(0, len(others), _GROUP)]
+        tasks += [Task(tuple(others[at : at + _GROUP]), False) for at in range(0, len(others), _GROUP)]
     return tasks
 
 
 @dataclass(frozen=True)
 class _Work:
-    """What a process needs to know to do a task. Projects are read when they are needed first."""
+    """What a process needs to know to do a task; `paths` are the files that make up the project."""
 
     search: Search
     wanted: Wanted
     files: Files
     recordings: tuple[Recording, ...]
     root_name: str
-    parts: Related
-    projects: dict[int, Project]
+    paths: tuple[str, ...]
 
-    def project(self, part: int) -> Project:
-        if part not in self.projects:
-            documents: dict[str, Document] = {}
-            errors: dict[str, SourceError] = {}
-            for path in self.parts.parts[part]:
-                try:
-                    documents[path] = Document.parse(path, self.files.contents[path])
-                except UnreadableSource as unreadable:
-                    errors[path] = unreadable.error
-            project = Project.of(documents, errors, self.root_name)
-            self.projects[part] = project.with_recorded(current(self.recordings, documents))
-        return self.projects[part]
+    @cached_property
+    def project(self) -> Project:
+        documents: dict[str, Document] = {}
+        errors: dict[str, SourceError] = {}
+        for path in self.paths:
+            try:
+                documents[path] = Document.parse(path, self.files.contents[path])
+            except UnreadableSource as unreadable:
+                errors[path] = unreadable.error
+        project = Project.of(documents, errors, self.root_name)
+        return project.with_recorded(current(self.recordings, documents))
 
     def do(self, task: Task) -> Preview:
-        if task.part is None:
+        if not task.is_search:
             return Preview((), tuple(self._unreadable(task.paths)))
-        project = self.project(task.part)
         forget()
         try:
-            return self.search(replace(self.wanted, paths=task.paths), project)
+            return self.search(replace(self.wanted, paths=task.paths), self.project)
         except Exception as error:  # a mistake of jitmod: it costs the one file
             if len(task.paths) == 1:
                 return Preview((), (SourceError(task.paths[0], 1, 1, _mistake(error)),))
-        return merged([self.do(Task((path,), task.part)) for path in task.paths])
+        return merged([self.do(Task((path,))) for path in task.paths])
 
     def _unreadable(self, paths: Iterable[str]) -> Iterator[SourceError]:
         for path in paths:
@@ -149,8 +143,8 @@ def _can_fork() -> bool:
 
 def _by_processes(work: _Work, tasks: Sequence[Task], processes: int) -> Iterator[Preview]:
     """The results of the tasks, in their order. A process that dies (of memory, say) leaves its tasks to this one."""
-    for part in sorted({task.part for task in tasks if task.part is not None}):
-        work.project(part)  # once, for all of them
+    if any(task.is_search for task in tasks):
+        work.project  # noqa: B018 - read once, for all of them
     _WORK[:] = [work]
     pool = ProcessPoolExecutor(
         min(processes, len(tasks)), multiprocessing.get_context("fork"), _begin, (os.getpid(),)

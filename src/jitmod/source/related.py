@@ -2,8 +2,8 @@
 
 A finding needs a value of JAX or Equinox. It comes from a library that the file names itself, through an import from a
 file that has to do with JAX, or it is passed by a caller, which reaches both. So a file without any way of imports to
-one that names a library, and that no file with such a way reaches, has no site. Files that hang together by imports, in
-either direction, are a part: what is known of one file may depend on every other file of its part, and on no other.
+one that names a library, and that no file with such a way reaches, has no site. What is known of a file with a site may
+depend on every file that hangs together with one by imports, in either direction; on others it does not depend.
 
 Imports are read generously: text that merely looks like one joins files that have nothing to do with each other, which
 costs time and nothing else. A string names a module as well where one is patched or loaded (`patch("model.RATE")`).
@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-_LIBRARIES = (b"jax", b"equinox", b"optax", b"flax", b"chex")
+_LIBRARIES = (b"jax", b"JAX", b"equinox", b"optax", b"flax", b"chex")
 _FOR_US = b"jitmod:"
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.MULTILINE)
 _LIKE_ASCII = re.compile(rb"utf-?8|latin-?1|ascii|us-ascii|iso-?8859-?\d+|cp125\d|windows-125\d", re.IGNORECASE)
@@ -39,9 +39,9 @@ _INIT = "__init__"
 
 @dataclass(frozen=True)
 class Related:
-    """`parts` are the files that must be read together; `sites` are the files that may have one."""
+    """`read` are the files to be read, sorted; `sites` are those of them that may have one."""
 
-    parts: tuple[tuple[str, ...], ...]
+    read: tuple[str, ...]
     sites: frozenset[str]
 
 
@@ -58,25 +58,16 @@ def related(contents: Mapping[str, bytes], recorded: Iterable[str] = ()) -> Rela
     """The files that have to do with JAX, of all of a project's by path. `recorded` are files that a recording saw."""
     contents = {path: _code(path, data) for path, data in contents.items()}
     named = {path for path, data in contents.items() if _names_library(data)} | (set(recorded) & set(contents))
-    if 2 * len(named) > len(contents):  # nothing is to be gained by looking closer
-        return Related((tuple(sorted(contents)),), frozenset(contents))
-    imports = _imports(contents)
+    imports = _imports(contents) if len(named) < len(contents) else {}
     importers: dict[str, set[str]] = {}
     for path, targets in imports.items():
         for target in targets:
             importers.setdefault(target, set()).add(path)
-    reaching = _closure(named, importers)
-    sites = _closure(reaching, imports)
+    sites = _closure(_closure(named, importers), imports)
     if any(word in contents[path] for path in sites for word in _DYNAMIC):  # what that loads cannot be seen
-        return Related((tuple(sorted(contents)),), frozenset(sites))
-    parts: list[tuple[str, ...]] = []
-    taken: set[str] = set()
-    for path in sorted(sites):
-        if path not in taken:
-            part = _closure({path}, imports, importers)
-            taken |= part
-            parts.append(tuple(sorted(part | _inits_above(part, contents))))
-    return Related(tuple(parts), frozenset(sites))
+        return Related(tuple(sorted(contents)), frozenset(sites))
+    read = _closure(sites, imports, importers)
+    return Related(tuple(sorted(read | _inits_above(read, contents))), frozenset(sites))
 
 
 def _code(path: str, data: bytes) -> bytes:
@@ -116,9 +107,9 @@ def _closure(start: Iterable[str], *steps: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
-def _inits_above(part: Iterable[str], contents: Mapping[str, bytes]) -> set[str]:
+def _inits_above(paths: Iterable[str], contents: Mapping[str, bytes]) -> set[str]:
     """The `__init__` files of the packages that hold the files: they make up the names of modules."""
-    inits = {f"{folder}/{_INIT}.py" for path in part for folder in _folders(path)} | {f"{_INIT}.py"}
+    inits = {f"{folder}/{_INIT}.py" for path in paths for folder in _folders(path)} | {f"{_INIT}.py"}
     return {path for path in inits if path in contents}
 
 
