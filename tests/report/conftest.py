@@ -18,7 +18,11 @@ from jitmod.report.run import Run
 def patch(line: int, path: str = "src/a, b.py", message: str = "batch the loop") -> Patch:
     variant = Variant("vmap", (Edit(0, 0, "x"),), (Knob("batch_size", 16, (1, 4, 16)),))
     return Patch(
-        "vmapify", Site(path, line, 5, line + 3, "score"), message, (variant,), (Assumption("g", "equal items"),),
+        "vmapify",
+        Site(path, line, 5, line + 3, "score"),
+        message,
+        (variant,),
+        (Assumption("g", "equal items"),),
         compared=("tests/test_x.py:4",),
     )
 
@@ -57,6 +61,7 @@ def report(run: Run) -> dict[str, Any]:
     first = made["findings"][0]
     first["diff"] = DIFF
     first["trial"] |= copy.deepcopy({"measured": MEASURED, "parity": PARITY, "knobs": {"batch_size": 16}})
+    first["trial"]["memory"] = {"baseline": 3 << 20, "candidate": 9 << 20, "limit": 64 << 20, "what": "free memory"}
     made["whole"] = [{"workload": "bench/x.py:run", "trial": copy.deepcopy(first["trial"])}]
     return made
 

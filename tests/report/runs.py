@@ -38,9 +38,9 @@ MEASURED = {
         "candidate": [{"trace": 0.1, "lower": 0.05, "compile": 0.5}],
     },
     "tuning": [
-        {"form": "map", "knobs": {"batch_size": 1}, "seconds": 0.1, "failure": None},
-        {"form": "map", "knobs": {"batch_size": 4}, "seconds": 0.03, "failure": None},
-        {"form": "map", "knobs": {"batch_size": 16}, "seconds": 0.02, "failure": None},
+        {"form": "map", "knobs": {"batch_size": 1}, "predicted": 1048576, "seconds": 0.1, "failure": None},
+        {"form": "map", "knobs": {"batch_size": 4}, "predicted": 4194304, "seconds": 0.03, "failure": None},
+        {"form": "map", "knobs": {"batch_size": 16}, "predicted": 16777216, "seconds": 0.02, "failure": None},
         {"form": "vmap", "knobs": {}, "seconds": 0.5, "failure": None},
     ],
     "device": "cpu", "versions": {"jax": "0.10.2", "python": "3.12.1"},

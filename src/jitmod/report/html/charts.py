@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from jitmod.delivery.figures import seconds
+from jitmod.delivery.figures import seconds, three_digits
 
 ARMS = ("baseline", "candidate")
 PHASES = ("trace", "lower", "compile")
 WIDTH = 440
 _LEFT, _RIGHT = 72, 64  # what labels and figures take beside the plot
 _NAME = 10  # characters of a name that fit beside its line
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _TALL = 1.8  # the ratio of the largest to the least value from which an axis is logarithmic
 
 
@@ -100,18 +101,22 @@ def _shared(calls: Sequence[Mapping[str, float]], total: float) -> dict[str, flo
 
 
 def curves(
-    lines: Mapping[str, Sequence[tuple[float, float]]], said: str, show: Callable[[float], str], chosen: str
-) -> Markup | None:
+    lines: Mapping[str, Sequence[tuple[float, float]]], said: str, show: Callable[[float], str], chosen: str,
+    limit: float | None = None,
+) -> Markup | None:  # fmt: skip
     """Lines over a knob, one for each name; both axes are logarithmic where values lie far apart.
 
-    `chosen` is the line that is drawn in the candidate's colour.
+    `chosen` is the line that is drawn in the candidate's colour; no value should lie above `limit`.
     """
     points = [point for line in lines.values() for point in line if point[0] > 0 and point[1] > 0]
     if len(points) < 2:
         return None
     across = _around([x for x, _ in points], _LEFT, WIDTH - _RIGHT - 8)
-    up = _around([y for _, y in points], 150.0, 14.0)
+    up = _around([*(y for _, y in points), *((limit,) if limit is not None else ())], 150.0, 14.0)
     drawn = list[str]()
+    if limit is not None:
+        drawn.append(_line(_LEFT, up(limit), WIDTH - _RIGHT, up(limit), "limit"))
+        drawn.append(_text(WIDTH - _RIGHT + 8, up(limit) + 4, "limit", "tick"))
     for tick in up.ticks():
         drawn.append(_line(_LEFT, up(tick), WIDTH - _RIGHT, up(tick), "grid"))
         drawn.append(_text(_LEFT - 8, up(tick) + 4, show(tick), "tick end"))
@@ -128,6 +133,12 @@ def curves(
         x, y = placed[-1]
         drawn.append(_text(x + 8, y + 4, name[:_NAME], "tick"))
     return _svg(176, said, drawn)
+
+
+def amount(count: float) -> str:
+    """`64 MiB`: bytes in the unit that suits them."""
+    power = min(int(math.log2(max(count, 1.0)) // 10), len(_UNITS) - 1)
+    return f"{three_digits(count / 1024**power)} {_UNITS[power]}"
 
 
 def whisker(value: float, interval: tuple[float, float] | None, scale: Scale) -> Markup:

@@ -17,13 +17,17 @@ _LEAST, _MOST = 1e-12, 1e12  # seconds and ratios that a picture can bear
 
 @dataclass(frozen=True)
 class Judged:
-    """A verdict with its samples. `tuned`: seconds over each knob, a line for each form; `form` is the chosen one."""
+    """A verdict with its samples. `form` is the one that was chosen.
+
+    `tuned` are seconds over each knob, a line for each form; `predicted` are bytes, as the compiler predicts them.
+    """
 
     verdict: Verdict
     rows: tuple[tuple[str, str, str, str], ...]
     warm: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
     first_calls: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
     tuned: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]] = field(default_factory=dict)
+    predicted: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]] = field(default_factory=dict)
     form: str = ""
     device: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -58,6 +62,7 @@ def judged(trial: Mapping[str, Any] | None) -> Judged | None:
         warm,
         first,
         _tuned(tuning, "seconds"),
+        _tuned(tuning, "predicted"),
         next((one_line(one["form"]) for one in tuning if one["knobs"] == trial["knobs"]), ""),
         one_line(measured.get("device") or trial["device"] or ""),
         {one_line(name): one_line(version) for name, version in measured.get("versions", {}).items()},

@@ -206,6 +206,13 @@ def _pictures(trial: Judged) -> Iterator[Figure]:
         picture = charts.curves(lines, f"Seconds of a call over {knob}", figures.seconds, trial.form)
         if picture is not None:
             yield Figure(f"A call over {knob}", picture, f"Chosen: {figures.knobs(trial.verdict)}.")
+    limit = trial.verdict.memory.get("limit")
+    for knob, lines in trial.predicted.items():
+        picture = charts.curves(
+            lines, f"Bytes over {knob}", charts.amount, trial.form, limit if limit and limit > 0 else None
+        )
+        if picture is not None:
+            yield Figure(f"Memory over {knob}", picture, "As the compiler predicts it; the limit is the gate's.")
 
 
 def _whole(run: Mapping[str, Any]) -> Iterator[tuple[str, Judged, Words, tuple[tuple[str, str, str, str], ...]]]:
