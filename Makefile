@@ -16,7 +16,7 @@ INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 CREATE := $(UV) venv --quiet --python $(PYTHON) $(VENV)
 endif
 
-.PHONY: demo picture training kitchen test oracle graphs carries programs slow contract kills statistics engine robust clean
+.PHONY: demo picture training kitchen test oracle graphs carries programs slow contract kills statistics engine robust cluster memory clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/run_demo.sh
@@ -83,6 +83,14 @@ robust: $(VENV)/test.stamp
 	$(INSTALL) hypothesmith
 	$(BIN)/python benchmarks/robust.py
 
+# Forty jobs on a Ray cluster of this machine that says it has two GPUs; one worker is killed. Then the same in turn.
+cluster: $(VENV)/cluster.stamp
+	$(BIN)/python benchmarks/cluster.py 40 --same-as-local
+
+# What the compiler says that three models need against what they take, and a batch that cannot fit.
+memory: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/memory.py
+
 clean:
 	rm -rf $(VENV)
 
@@ -93,6 +101,7 @@ $(VENV)/%.stamp: pyproject.toml $(MADE)
 
 EXTRAS_demo := demo
 EXTRAS_test := demo,test
+EXTRAS_cluster := ray
 
 $(MADE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

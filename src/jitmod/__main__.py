@@ -1,6 +1,5 @@
-"""`python -m jitmod` is the program `jitmod`."""
+"""`python -m jitmod`, for interpreters that are started by others."""
 
 from jitmod.cli.main import main
 
-if __name__ == "__main__":
-    main()
+main()

@@ -86,9 +86,11 @@ def test_init_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert CliRunner().invoke(app, init).exit_code == 0
     written = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.yml")}
     assert sorted(written) == [
-        ".github/workflows/jitmod-bot.yml", ".github/workflows/jitmod-guard.yml", "jitmod.gitlab-ci.yml"
+        ".github/workflows/jitmod-bot.yml", ".github/workflows/jitmod-guard.yml",
+        ".github/workflows/jitmod-matrix.yml", "jitmod.gitlab-ci.yml",
     ]  # fmt: skip
     assert sorted(written.values()) == sorted(path.read_text() for path in FILES)
     again = CliRunner().invoke(app, init)
     assert again.exit_code == 2 and "is there already" in again.output
-    assert "--ci: github-bot, github-guard, gitlab, not x" in CliRunner().invoke(app, ["init", "--ci", "x"]).output
+    unknown = CliRunner().invoke(app, ["init", "--ci", "x"]).output
+    assert "--ci: github-bot, github-guard, github-matrix, gitlab, not x" in unknown

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jitmod.cli.command import run_recorded, understood, words
+from jitmod.cli.jobs import CpusOption, EvidenceFolder, Executor, ExecutorOption, check_remote, run_elsewhere
 from jitmod.cli.options import CodemodNames, ConfigFile, Format, FormatOption, NoCache, Paths, Quiet, Verbose
 from jitmod.cli.progress import progress
 from jitmod.cli.session import (
@@ -24,16 +24,11 @@ from jitmod.cli.session import (
     open_session,
     print_report,
 )
-from jitmod.cli.workloads import check_files, named
+from jitmod.cli.terms import memory, of_project, recorded_first, terms_of
 
 if TYPE_CHECKING:
     from jitmod.delivery.attempt import Terms
-    from jitmod.delivery.memory import Memory
     from jitmod.delivery.queue import Preview
-    from jitmod.model import Patch
-    from jitmod.source.config import Workload
-    from jitmod.source.document import Document
-    from jitmod.source.recording import Recorded
     from jitmod.trial.recording.command import Command
 
 _DIRTY_NAMED = 3
@@ -85,6 +80,9 @@ def apply(
     python: Annotated[
         Path | None, typer.Option("--python", metavar="PATH", help="The interpreter that has the project's jax.")
     ] = None,
+    evidence: EvidenceFolder = None,
+    executor: ExecutorOption = Executor.LOCAL,
+    cpus: CpusOption = None,
     config: ConfigFile = None,
     no_cache: NoCache = False,
     format: FormatOption = Format.TEXT,
@@ -112,6 +110,12 @@ def apply(
             raise UsageError("--dry-run runs nothing: add --trial, or leave the command after -- out")
         if with_test and dry_run:
             raise UsageError("--with-test goes with a commit or --write: a test counts only once it was seen to fail")
+        if dry_run or write:
+            check_remote(evidence, executor)
+        if executor is not Executor.LOCAL and bundle is not None:
+            raise UsageError("--bundle goes without --executor: plan, run the jobs, and bundle with --evidence")
+        if evidence is not None and (given is not None or executor is not Executor.LOCAL):
+            raise UsageError("--evidence runs no patch here: it goes without --executor and without a command after --")
         talk = Talk(quiet, verbose)
         if dry_run and not trial:
             from jitmod.delivery.untried import diff
@@ -125,11 +129,11 @@ def apply(
             _check_writable(session)
         elif not dry_run:
             _check_commits(session)
-        terms = _terms(session, workload, min_speedup, budget, _of_project(session, command, python), require_gpu)
-        terms = replace(terms, with_test=with_test, memory=_memory(session, terms.python, fresh))
+        terms = terms_of(session, workload, min_speedup, budget, of_project(session, command, python), require_gpu)
+        terms = replace(terms, with_test=with_test, memory=memory(session, terms.python, fresh))
         if command is not None:
             session = _with_recording(session, command, talk)
-            terms = replace(terms, choose=_recorded_first)
+            terms = replace(terms, choose=recorded_first)
         if dry_run:
             from jitmod.delivery.job import tried_diff
 
@@ -139,6 +143,9 @@ def apply(
         if write:
             raise typer.Exit(_write(session, terms, format, talk))
         name = branch or f"jitmod/{session.label}"
+        if executor is not Executor.LOCAL:
+            evidence = run_elsewhere(session, terms, name, base, executor, cpus, talk)
+        terms = replace(terms, evidence=evidence)
         raise typer.Exit(_commit(session, terms, name if bundle is None else bundle, base, signoff, format, talk))
 
 
@@ -161,6 +168,8 @@ def _commit(
                 done = into_bundle(session.request, repository, where, base, terms, tell)
             else:
                 done = onto_branch(session.request, repository, where, base, terms, tell, signoff)
+        for file, why in done.refused:
+            talk.say(f"{file}: refused: {why}")
     run = Run(
         jitmod_version(),
         done.entries,
@@ -217,59 +226,6 @@ def _show_diff(preview: Preview, format: Format, talk: Talk, *, tried: bool) -> 
     else:
         print_report(run, format)
     return 2 if run.is_incomplete else int(bool(preview.diff))
-
-
-def _terms(
-    session: Session,
-    workloads: list[str] | None,
-    min_speedup: float | None,
-    budget: float,
-    python: Path,
-    require_gpu: bool,
-) -> Terms:
-    from jitmod.delivery.attempt import Terms
-    from jitmod.trial.trial import try_arms, try_patch
-
-    settings = session.config.gate
-    if min_speedup is not None:
-        settings = replace(settings, min_speedup=min_speedup)
-    chosen = tuple(named(workloads, session.root)) if workloads else session.config.workloads
-    for one in chosen:
-        check_files(one, session.root)
-    return Terms(
-        try_patch, session.root, chosen, settings, python, budget, require_gpu, _recorded_last, whole=try_arms
-    )
-
-
-def _memory(session: Session, python: Path, is_fresh: bool) -> Memory:
-    from jitmod.delivery.memory import Memory, environment
-    from jitmod.source.recording import state_folder
-
-    return Memory(state_folder(session.root) / "rejected", environment(python), is_fresh)
-
-
-def _of_project(session: Session, command: Command | None, python: Path | None) -> Path:
-    """The interpreter that has the project's jax: as the user says, else the program's own, else a recorded one's."""
-    if python is not None or (command is None and not session.request.recordings):
-        return interpreter(python)
-    if command is not None:
-        return command.interpreter
-    recorded = Path(session.request.recordings[0].python)
-    return recorded if recorded.is_file() else interpreter(None)
-
-
-def _recorded_first(patch: Patch, document: Document, known: Recorded, named: Sequence[Workload]) -> Sequence[Workload]:
-    """A command that the user gave goes before what is configured; invented arguments come last."""
-    from jitmod.trial.recording.workload import recorded, synthesised
-
-    return [*recorded(patch, document, known), *named] or synthesised(patch, document)
-
-
-def _recorded_last(patch: Patch, document: Document, known: Recorded, named: Sequence[Workload]) -> Sequence[Workload]:
-    """Recordings of earlier days come after what is configured."""
-    from jitmod.trial.recording.workload import recorded, synthesised
-
-    return [*named, *recorded(patch, document, known)] or synthesised(patch, document)
 
 
 def _with_recording(session: Session, command: Command, talk: Talk) -> Session:

@@ -15,7 +15,7 @@ def init(
     paths: Paths = None,
     ci: Annotated[
         list[str] | None,
-        typer.Option("--ci", metavar="NAME", help="Write a workflow instead: github-bot, github-guard or gitlab."),
+        typer.Option("--ci", metavar="NAME", help="Write a workflow instead: github-{bot,guard,matrix} or gitlab."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be added; write nothing.")] = False,
 ) -> None:

@@ -18,6 +18,7 @@ from jitmod.cli.command import WithCommand
 from jitmod.cli.debug_config import debug_config
 from jitmod.cli.explain import explain
 from jitmod.cli.init import init
+from jitmod.cli.jobs import plan
 from jitmod.cli.pr import pr
 from jitmod.cli.record import record
 from jitmod.cli.report import report
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.command(cls=WithCommand)(apply)
 app.command()(check)
 app.command()(explain)
+app.command()(plan)
 app.command()(pr)
 app.command()(bot)
 app.command(cls=WithCommand)(record)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jitmod.cli.jobs import CpusOption, Executor, ExecutorOption, run_jobs
 from jitmod.cli.options import ConfigFile, Quiet
 from jitmod.cli.output import write_whole
 from jitmod.cli.session import UsageError, failing_clearly, interpreter, jitmod_version
@@ -17,6 +18,7 @@ from jitmod.cli.workloads import from_root, named
 
 if TYPE_CHECKING:
     from jitmod.source.config import Workload
+    from jitmod.trial.trial import Trial
 
 
 class Printed(StrEnum):
@@ -34,7 +36,9 @@ class Reference(StrEnum):
 
 
 def trial(
-    base: Annotated[str, typer.Argument(metavar="BASE", help="The baseline: a revision, or a folder.")],
+    base: Annotated[
+        str | None, typer.Argument(metavar="BASE", help="The baseline: a revision, or a folder.", show_default=False)
+    ] = None,
     candidate: Annotated[
         str, typer.Argument(metavar="CANDIDATE", help="The change: a revision, a folder, or '.', the working tree.")
     ] = ".",
@@ -75,6 +79,17 @@ def trial(
         bool,
         typer.Option("--guard", help="Results may differ: fail where a workload gets slower or compiles more often."),
     ] = False,
+    job: Annotated[
+        list[Path] | None,
+        typer.Option("--job", metavar="FILE", help="Run a job of jitmod plan, or a folder of them, in this clone."),
+    ] = None,
+    executor: ExecutorOption = Executor.LOCAL,
+    cpus: CpusOption = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="With --job: run also what has evidence already.")] = False,
+    profile: Annotated[
+        Path | None,
+        typer.Option("--profile", metavar="DIR", help="Write a trace of jax's profiler for each arm to this folder."),
+    ] = None,
     config: ConfigFile = None,
     format: Annotated[Printed, typer.Option("--format", help="How to print the result.")] = Printed.TEXT,
     quiet: Quiet = False,
@@ -82,7 +97,8 @@ def trial(
     """Run a workload against two versions of a project and judge whether the second is right, and faster.
 
     Exit code 0: accepted; 1: rejected, unproven, inconclusive or crashed; 2: the trial could not be made. With --guard
-    every workload runs, and 1 means that one of them was rejected or crashed.
+    every workload runs, and 1 means that one of them was rejected or crashed. With --job, 0 means that there is
+    evidence now, whatever it says.
     """
     with failing_clearly():
         from jitmod.delivery.sides import open_sides, project_of
@@ -90,8 +106,18 @@ def trial(
         from jitmod.report import evidence
         from jitmod.source import config as configuration
 
+        if profile is not None and (job or guard):
+            raise UsageError("--profile goes with two sides, and without --guard")
         if guard and (format is Printed.JSON or output is not None):
             raise UsageError("--guard judges every workload and prints text: leave --format json and --output out")
+        if job:
+            if base is not None or workload or guard:
+                raise UsageError("--job says all of a trial: leave the two sides, --workload and --guard out")
+            raise typer.Exit(run_jobs(job, output, executor, cpus, interpreter(python), fresh=fresh, quiet=quiet))
+        if base is None:
+            raise UsageError("what is to be tried? name the baseline, or a job of jitmod plan with --job")
+        if executor is not Executor.LOCAL:
+            raise UsageError("--executor goes with --job")
         here = Path.cwd()
         root = project_of(base, here)
         configured = configuration.load(root, config)
@@ -113,6 +139,8 @@ def trial(
             from jitmod.trial.trial import try_workloads
 
             result = try_workloads(workloads, sides.candidate, **options)
+            if profile is not None:
+                _profile(result, profile, sides.code_root, sides.user_root, own)
         text = evidence.render(result.verdict, result.evidence, jitmod_version())
         if format is Printed.JSON:
             typer.echo(text, nl=False)
@@ -141,6 +169,19 @@ def _guard(workloads: Sequence[Workload], candidate: Mapping[str, str | None], o
         typer.echo(f"{one_line(workload.name)}: {describe(verdict)}{other}")
         worse = worse or verdict.status in (Status.REJECTED, Status.CRASHED)
     return int(worse)
+
+
+def _profile(result: Trial, folder: Path, code_root: Path, user_root: Path, python: Path) -> None:
+    """Write the traces, and say where they are, or why there are none."""
+    from jitmod.trial.profile import profile
+
+    try:
+        failed = profile(result.job, 0, folder, code_root=code_root, user_root=user_root, python=python)
+    except OSError as error:
+        raise UsageError(f"--profile {folder}: cannot be written: {error.strerror}") from None
+    for arm in ("baseline", "candidate"):
+        why = failed.get(arm)
+        typer.echo(f"jitmod: {arm}: {f'no trace: {why}' if why else f'its trace is in {folder / arm}'}", err=True)
 
 
 def _workloads(

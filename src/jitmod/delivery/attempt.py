@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import pathspec
 
+from jitmod.delivery.evidence import Refused
 from jitmod.delivery.memory import Memory, digest, programs
 from jitmod.delivery.preview import document_diff, realised
 from jitmod.delivery.queue import FoundPatch
@@ -79,11 +80,26 @@ class TryFiles(Protocol):
     ) -> TrialResult: ...
 
 
+class Proves(Protocol):
+    """Evidence from elsewhere, as `jitmod.delivery.proofs.Proofs` has it."""
+
+    def of(self, one: FoundPatch, document: Document) -> Proved:
+        """The proof of a patch. Raises `Refused`."""
+
+
+class Proved(TrialResult, Protocol):
+    """What a trial handed back elsewhere, and the workload that it ran."""
+
+    @property
+    def workload(self) -> Workload: ...
+
+
 @dataclass(frozen=True)
 class Terms:
     """How patches are tried. `budget` is the seconds that one trial may take; `with_test`: add a regression test.
 
-    `whole` tries the finished branch as a whole, where it is given; `memory` knows what was rejected before.
+    `whole` tries the finished branch as a whole, where it is given; `memory` knows what was rejected before. Where
+    there are `proofs`, they stand for every trial of a single patch; `evidence` is the folder that they come from.
     """
 
     trial: TryPatch
@@ -97,6 +113,8 @@ class Terms:
     with_test: bool = False
     whole: TryFiles | None = None
     memory: Memory | None = None
+    proofs: Proves | None = None
+    evidence: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -125,34 +143,65 @@ def attempt(
 ) -> Attempt:  # fmt: skip
     """Try one patch of `project` against the tip that lies at `root`; nothing is kept yet."""
     patch, document = one.finding, project.documents[one.finding.site.path]
-    named = covering(terms.workloads, patch.site.path)
-    workloads = terms.choose(patch, document, project.recorded, named)
-    verdict, evidence, workload = _no_workload(terms.workloads, patch), {}, None
     edits = patch.variants[0].realise({})
-    key = None
-    if workloads and terms.memory is not None:
-        code = f"{digest(project)} {programs(workloads, root)}"
-        key = terms.memory.key(patch, code, workloads, terms.settings, terms.python, terms.require_gpu)
-    known = terms.memory.recall(key) if terms.memory is not None and key is not None else None
-    if known is not None:
-        verdict = replace(known, why=f"{known.why} (as before; --fresh tries it again)")
-    elif workloads:
-        tell.begin(f"{patch.codemod} {_place(one)}")
-        workload, result = _run(patch, document, workloads, root, tip, terms)
-        verdict = replace(result.verdict, evidence_digest=file_evidence(result))
+    if terms.proofs is not None:
+        verdict, workload, result = _proved(one, document, terms.proofs)
+    else:
+        verdict, workload, result = _tried(one, project, root, tip, terms, tell)
+    evidence: dict[str, Any] = {}
+    if result is not None:
+        verdict = replace(verdict, evidence_digest=file_evidence(result))
         note = result.job.get("workload", {}).get("note")  # of a workload that nobody wrote
         if note:
             verdict = replace(verdict, why=f"{verdict.why} ({note})")
         evidence = dict(result.evidence)
         if result.variant is not None:
             edits = result.variant.realise(result.knobs or {})
-        if terms.memory is not None and key is not None:
-            terms.memory.keep(key, verdict)
     try:
         after = realised(document, edits)
     except EditConflict as conflict:
         return Attempt(one, Verdict(Status.CRASHED, str(conflict)))
     return Attempt(one, verdict, after, document_diff(document, after), workload, evidence)
+
+
+Made = tuple[Verdict, Workload | None, TrialResult | None]
+
+
+def _proved(one: FoundPatch, document: Document, proofs: Proves) -> Made:
+    """What evidence from elsewhere says. Nothing runs."""
+    try:
+        proof = proofs.of(one, document)
+    except Refused as refused:
+        return Verdict(Status.UNPROVEN, str(refused)), None, None
+    return proof.verdict, proof.workload, proof
+
+
+def _tried(
+    one: FoundPatch, project: Project, root: Path, tip: str, terms: Terms, tell: Tell
+) -> Made:
+    """A trial here, where there is something to run and the patch was not rejected before."""
+    patch, document = one.finding, project.documents[one.finding.site.path]
+    workloads = workloads_for(patch, project, terms)
+    if not workloads:
+        return no_workload(terms.workloads, patch), None, None
+    key = None
+    if terms.memory is not None:
+        code = f"{digest(project)} {programs(workloads, root)}"
+        key = terms.memory.key(patch, code, workloads, terms.settings, terms.python, terms.require_gpu)
+        known = terms.memory.recall(key)
+        if known is not None:
+            return replace(known, why=f"{known.why} (as before; --fresh tries it again)"), None, None
+    tell.begin(f"{patch.codemod} {_place(one)}")
+    workload, result = _run(patch, document, workloads, root, tip, terms)
+    if terms.memory is not None and key is not None:
+        terms.memory.keep(key, result.verdict)
+    return result.verdict, workload, result
+
+
+def workloads_for(patch: Patch, project: Project, terms: Terms) -> Sequence[Workload]:
+    """The workloads that may try a patch, in order."""
+    named = covering(terms.workloads, patch.site.path)
+    return terms.choose(patch, project.documents[patch.site.path], project.recorded, named)
 
 
 def _place(one: FoundPatch) -> str:
@@ -180,10 +229,10 @@ def _run(
         if result.verdict.status is not Status.UNPROVEN:
             return workload, result
         results.append((workload, result))
-    return next((tried for tried in results if _reached(tried[1])), results[0])
+    return next((tried for tried in results if has_reached(tried[1])), results[0])
 
 
-def _reached(result: TrialResult) -> bool:
+def has_reached(result: TrialResult) -> bool:
     """Whether the workload ran the place at all: then what it says is worth more than that another one does not."""
     return bool(result.evidence.get("explore", {}).get("baseline_execution", {}).get("entered"))
 
@@ -193,7 +242,7 @@ def covering(workloads: Iterable[Workload], path: str) -> list[Workload]:
     return [w for w in workloads if not w.covers or pathspec.GitIgnoreSpec.from_lines(w.covers).match_file(path)]
 
 
-def _no_workload(workloads: Sequence[Workload], patch: Patch) -> Verdict:
+def no_workload(workloads: Sequence[Workload], patch: Patch) -> Verdict:
     todo = (
         "pass --workload FILE.py:function or add a [[tool.jitmod.workloads]] table with `run` to pyproject.toml; "
         "or record a program that runs it: jitmod record -- COMMAND"

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jitmod.model import Status, Verdict
+from jitmod.trial.needs import size
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_IDLE, _MOST = 30, 0.5  # per cent of the time in which a GPU works; share of the time in which the site runs
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -77,7 +79,13 @@ def parity(verdict: Verdict) -> str:
 
 
 def knobs(verdict: Verdict) -> str:
-    return ", ".join(f"{name} {value}" for name, value in verdict.knobs.items())
+    """`batch_size 64`; and, where others do not fit: `batch_size 64 (the fastest that fits 70 % of 139 GiB of ...)`."""
+    chosen = ", ".join(f"{name} {value}" for name, value in verdict.knobs.items())
+    found = verdict.memory
+    if not chosen or not found.get("ruled_out") or not found.get("room"):
+        return chosen
+    share = f"{found['limit'] / found['room']:.0%}".replace("%", " %")
+    return f"{chosen} (the fastest that fits {share} of {size(found['room'])} of {found['what']})"
 
 
 def warm_medians(evidence: Mapping[str, Any]) -> dict[str, float]:
@@ -87,6 +95,27 @@ def warm_medians(evidence: Mapping[str, Any]) -> dict[str, float]:
         for arm, times in judge.get("warm", {}).get("seconds", {}).items():
             samples.setdefault(arm, []).extend(times)
     return {arm: statistics.median(times) for arm, times in samples.items() if times}
+
+
+def gpu(evidence: Mapping[str, Any]) -> str:
+    """The GPU of the measurements and what it did: `NVIDIA H200, driver 570.1, 37 % busy, 1755 of 1980 MHz`."""
+    found = [judge["gpu"] for judge in evidence.get("judges", []) if judge.get("gpu")]
+    if not found:
+        return ""
+    parts = [str(found[0]["name"]), f"driver {found[0]['driver']}"]
+    busy = [one["busy"] for one in found if "busy" in one]
+    if busy:
+        share = evidence.get("explore", {}).get("wall_share")
+        waits = statistics.median(busy) < _IDLE and share is not None and share > _MOST
+        parts.append(f"{statistics.median(busy):.0f} % busy{', so mostly waiting for the host' if waits else ''}")
+    clocks = [one["clock"]["median"] for one in found if isinstance(one.get("clock"), Mapping)]
+    if clocks:
+        most = f" of {found[0]['highest_clock']}" if found[0].get("highest_clock") else ""
+        parts.append(f"{statistics.median(clocks):.0f}{most} MHz")
+    slowed = max((one.get("slowed", 0.0) for one in found), default=0.0)
+    if slowed > 0:
+        parts.append(f"slowed down by heat or power for {100 * slowed:.0f} % of the time")
+    return one_line(", ".join(parts))
 
 
 def comparison(verdict: Verdict, evidence: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -101,6 +130,7 @@ def comparison(verdict: Verdict, evidence: Mapping[str, Any]) -> list[tuple[str,
         _row("cold", verdict.cold, seconds, remark),
         _row("compiles", counts, _count, "in the first call"),
         _row("retraces", _of_each_arm(verdict.compiles, "warm"), _count, in_warm),
+        _row("memory", verdict.memory, size, "needed by a call"),
     ]
     return [row for row in rows if row is not None]
 

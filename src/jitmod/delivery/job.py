@@ -14,7 +14,10 @@ from jitmod.delivery.attempt import Terms
 from jitmod.delivery.branch import Branch
 from jitmod.delivery.bundle import Listed, new_folder, write_bundle
 from jitmod.delivery.figures import describe, one_line
+from jitmod.delivery.memory import versions
+from jitmod.delivery.plan import Plan, make_plan
 from jitmod.delivery.preview import Wanted, preview
+from jitmod.delivery.proofs import Proofs
 from jitmod.delivery.queue import Entry, Preview
 from jitmod.delivery.repository import (
     DeliveryError,
@@ -51,12 +54,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Delivered:
-    """What came of a run onto a branch."""
+    """What came of a run onto a branch. `refused` are files of evidence that prove nothing here, with the reason."""
 
     entries: tuple[Entry, ...]
     errors: tuple[SourceError, ...]
     start: Start
     whole: tuple[Whole, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,25 @@ def into_tree(request: Request, root: Path, state: Path, terms: Terms, tell: Tel
     return Written(tried.entries, tried.errors, tuple(place.written), place.backup)
 
 
+def planned(
+    request: Request, repository: Repository, branch: str, revision: str | None, terms: Terms
+) -> tuple[Plan, Start]:
+    """The jobs of what `onto_branch` would try. Nothing runs, nothing is written. Raises `DeliveryError`."""
+    with scrubbed_environment(), repository.locked():
+        start = plan_start(repository, branch, revision)
+        with temporary_worktree(repository, start.tip) as tree:
+            _check_paths(tree, request.paths, start)
+            return make_plan(*read(request, tree), tree, start.tip, terms), start
+
+
 def onto_branch(
     request: Request, repository: Repository, branch: str, revision: str | None, terms: Terms, tell: Tell,
     signoff: bool = False,
 ) -> Delivered:  # fmt: skip
-    """Try every patch on the tip of `branch`, commit the accepted ones. Raises `DeliveryError` before any trial."""
+    """Try every patch on the tip of `branch`, commit the accepted ones. Raises `DeliveryError` before any trial.
+
+    Where the terms name a folder of evidence, no patch is tried here: what trials elsewhere have proved is committed.
+    """
     with repository.locked():
         return _onto(plan_start(repository, branch, revision), request, repository, terms, tell, signoff)[0]
 
@@ -132,9 +150,15 @@ def _onto(
 ) -> tuple[Delivered, str]:
     """Commit what is accepted behind a start; what came of it, and the last commit."""
     repository.check_identity()
+    older = _older_plan(request, repository, start, terms)
     with temporary_worktree(repository, start.tip) as tree:
         _check_paths(tree, request.paths, start)
         wanted, project = read(request, tree)
+        proofs = None
+        if terms.evidence is not None:
+            plan = make_plan(wanted, project, tree, start.tip, terms)
+            proofs = Proofs(terms.evidence, (plan, *older), tree, versions(terms.python), repository.has)
+            terms = replace(terms, proofs=proofs)
         classes = {codemod.id: type(codemod) for codemod in request.codemods}
         made = Branch(repository, start, tree, signoff)
         place = BranchPlace(made, classes)
@@ -142,7 +166,16 @@ def _onto(
         whole: tuple[Whole, ...] = ()
         if terms.whole is not None:
             whole = try_whole(made, tried.workloads, terms.whole, terms, place.file_evidence, tell)
-    return Delivered(without_cut(tried.entries, made), tried.errors, start, whole), made.tip
+    refused = tuple(sorted(proofs.refused.items())) if proofs is not None else ()
+    return Delivered(without_cut(tried.entries, made), tried.errors, start, whole, refused), made.tip
+
+
+def _older_plan(request: Request, repository: Repository, start: Start, terms: Terms) -> tuple[Plan, ...]:
+    """What was planned before the branch held a part of it, where there is evidence for that."""
+    if terms.evidence is None or start.tip == start.base:
+        return ()
+    with temporary_worktree(repository, start.base) as tree:
+        return (make_plan(*read(request, tree), tree, start.base, terms),)
 
 
 def _listed(entries: Iterable[Entry]) -> tuple[list[Listed], Counter[str]]:

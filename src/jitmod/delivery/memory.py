@@ -34,9 +34,19 @@ _NODES = ("/dev/nvidia0", "/dev/kfd", "/dev/accel0")
 
 def environment(python: Path) -> str:
     """The versions that a trial with this interpreter would run, and what says on which device."""
-    asked = subprocess.run([python, "-c", _VERSIONS], capture_output=True, text=True, check=False)
+    asked = _asked(python)
     devices = [f"{name}={os.environ.get(name, '')}" for name in _DEVICES]
-    return "\n".join([asked.stdout, *devices, *(node for node in _NODES if os.path.exists(node))])
+    return "\n".join([asked, *devices, *(node for node in _NODES if os.path.exists(node))])
+
+
+def versions(python: Path) -> dict[str, str]:
+    """The versions of jax and of what belongs to it that an interpreter has."""
+    pairs = (line.split() for line in _asked(python).splitlines())
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def _asked(python: Path) -> str:
+    return subprocess.run([python, "-c", _VERSIONS], capture_output=True, text=True, check=False).stdout
 
 
 @dataclass(frozen=True)
@@ -91,12 +101,17 @@ def digest(project: Project) -> str:
     return whole.hexdigest()
 
 
-def programs(workloads: Sequence[Workload], root: Path) -> str:
-    """The digest of the files that workloads name: a project may exclude its benchmarks from what is read."""
+def programs(workloads: Sequence[Workload], *roots: Path) -> str:
+    """The digest of the files that workloads name, each from the first of the roots that has it.
+
+    A project may exclude its benchmarks from what is read, or not commit them.
+    """
     whole = hashlib.sha256()
     named = (spec for w in workloads for spec in (w.run, w.setup, w.metric) if spec is not None)
     for path in sorted({spec.partition(":")[0] for spec in named}):
-        with contextlib.suppress(OSError):
-            digest = hashlib.sha256((root / path).read_bytes()).hexdigest()
-            whole.update(f"{path}\0{digest}\0".encode("utf-8", "replace"))
+        for root in roots:
+            with contextlib.suppress(OSError):
+                digest = hashlib.sha256((root / path).read_bytes()).hexdigest()
+                whole.update(f"{path}\0{digest}\0".encode("utf-8", "replace"))
+                break
     return whole.hexdigest()

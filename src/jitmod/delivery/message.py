@@ -72,6 +72,7 @@ def evidence_table(patch: Patch, verdict: Verdict, evidence: Mapping[str, Any]) 
         ("parity", figures.parity(verdict)),
         ("knobs", figures.knobs(verdict)),
         ("device", one_line(verdict.device or "")),
+        ("gpu", figures.gpu(evidence)),
         *(("assumed", one_line(assumption.text)) for assumption in patch.assumptions),
         *(("compared", f"exactly, at {one_line(place)}: rounding may change that") for place in patch.compared),
     ]

@@ -128,6 +128,13 @@ class Repository:
                 raise DeliveryError("the repository has no commit yet: commit first, jitmod works on commits") from None
             raise DeliveryError(f"no such revision: {revision}") from None
 
+    def has(self, commit: str) -> bool:
+        try:
+            self.resolve(commit)
+        except DeliveryError:
+            return False
+        return True
+
     def branch_tip(self, branch: str) -> str | None:
         try:
             return self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"refs/heads/{branch}^{{commit}}")

@@ -58,6 +58,14 @@ def open_sides(base: str, candidate: str, here: Path) -> Iterator[Sides]:
             yield Sides(files / "base", repository.root, overlay, commit, unseen)
 
 
+@contextlib.contextmanager
+def exported(repository: Repository, commit: str) -> Iterator[Path]:
+    """A folder with the Python files and notebooks of a commit, for as long as it is needed."""
+    with scratch() as files:
+        _export(repository, commit, files, "base")
+        yield files / "base"
+
+
 def project_of(base: str, here: Path) -> Path:
     """The root that workloads are relative to: the repository's where `base` is a revision, else the folder `base`."""
     with scrubbed_environment():

@@ -87,6 +87,7 @@ class Ci(StrEnum):
 
     GITHUB_BOT = "github-bot"
     GITHUB_GUARD = "github-guard"
+    GITHUB_MATRIX = "github-matrix"
     GITLAB = "gitlab"
 
     @property

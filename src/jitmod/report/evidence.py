@@ -6,30 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jitmod.delivery.figures import comparison, describe, knobs, one_line, parity
+from jitmod.delivery.evidence import document
+from jitmod.delivery.figures import comparison, describe, gpu, knobs, one_line, parity
 from jitmod.model import Verdict
-from jitmod.report.json import plain
-
-
-def document(verdict: Verdict, evidence: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """What `jitmod trial --format json` prints: the verdict first, then what it rests on."""
-    return {
-        "schema_version": evidence.get("schema_version", 1),
-        "jitmod": version,
-        "verdict": str(verdict.status),
-        "test": verdict.test,
-        "why": one_line(verdict.why),
-        "device": verdict.device,
-        "speedup": plain(verdict.speedup),
-        "speedup_ci": plain(verdict.speedup_ci),
-        "cold": plain(verdict.cold),
-        "compiles": plain(verdict.compiles),
-        "parity": plain(verdict.parity),
-        "memory": plain(verdict.memory),
-        "knobs": plain(verdict.knobs),
-        "digest": verdict.evidence_digest,
-        "evidence": plain(evidence),
-    }
 
 
 def render(verdict: Verdict, evidence: Mapping[str, Any], version: str) -> str:
@@ -41,7 +20,8 @@ def lines(verdict: Verdict, evidence: Mapping[str, Any], unseen: Sequence[str]) 
     yield describe(verdict)
     for what, baseline, candidate, remark in comparison(verdict, evidence):
         yield f"  {what:<10} {baseline:>10} -> {candidate:<10} {remark}".rstrip()
-    for label, said in (("parity", parity(verdict)), ("knobs", knobs(verdict)), ("device", verdict.device or "")):
+    facts = {"parity": parity(verdict), "knobs": knobs(verdict), "device": verdict.device or "", "gpu": gpu(evidence)}
+    for label, said in facts.items():
         if said:
             yield f"  {label:<10} {one_line(said)}"
     execution = evidence.get("explore", {}).get("candidate_execution", {})

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
 from typing import Any
 
 from jitmod.delivery.figures import one_line
 from jitmod.delivery.queue import Entry
 from jitmod.model import Outcome, Patch, SourceError, Verdict
 from jitmod.report.run import Run
+from jitmod.trial.job import plain
 
 SCHEMA_VERSION = 1
 
@@ -104,18 +103,3 @@ def _error(error: SourceError) -> dict[str, Any]:
 def _text(text: str) -> str:
     """Bytes of a file that are not UTF-8 cannot be said in JSON: a replacement character stands for each."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def plain(value: Any) -> Any:
-    """Measurements as JSON has them: no tuples, and no NaN or infinity, which are null."""
-    match value:
-        case Mapping():
-            return {str(key): plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [plain(item) for item in value]
-        case float() if not math.isfinite(value):
-            return None
-        case None | bool() | int() | float() | str():
-            return value
-        case _:
-            return str(value)

@@ -63,6 +63,10 @@ class GateSettings:
     min_warm_for_cold: float = _key("What warm calls must keep of their speed for that.", 0.95)
     max_breakeven: float = _key("Calls after which a longer first call must be paid back.", 1000.0)
     min_share: float = _key("The share of a workload's time below which a place is not worth a patch.", 0.01)
+    memory_share: float = _key(
+        "The share of what there is, of a GPU or of the machine, that a call may take.", 0.7, exclusiveMinimum=0,
+        maximum=1,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,8 @@ def _gate(entry: object, where: str) -> GateSettings:
     settings = GateSettings(**{key: _number(value, f"{where}.{key}") for key, value in values.items()})
     if not 0.5 < settings.confidence < 1:
         raise ConfigError(f"{where}.confidence: must lie between 0.5 and 1, not {settings.confidence}")
+    if not 0 < settings.memory_share <= 1:
+        raise ConfigError(f"{where}.memory_share: must lie between 0 and 1, not {settings.memory_share}")
     return settings
 
 

@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from jitmod.model import Status, Verdict
+from jitmod.trial import needs
 from jitmod.trial.child import stats
+from jitmod.trial.child.memory import is_memory
 from jitmod.trial.job import digest
 from jitmod.trial.measured import samples
 from jitmod.trial.retraces import warm_calls
@@ -26,8 +28,12 @@ def judge(job: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
     """The verdict on `job`. Raises ValueError where the evidence belongs to another job."""
     if evidence["job"] != digest(job):
         raise ValueError("this evidence belongs to another job")
-    explored = evidence["explore"]
+    explored, alone = evidence["explore"], evidence.get("alone", {})
     verdict = screen(job, explored) or _judge_measurements(job, explored, evidence["judges"])
+    if verdict.status is Status.ACCEPTED:
+        too_large = needs.judge(job, alone)
+        if too_large is not None:
+            verdict = replace(verdict, status=too_large.status, why=too_large.why, test=too_large.test)
     candidate = job["candidates"][explored.get("chosen", 0)]
     controls = {name: explored.get(name, {}) for name in ("sabotage", "noise")}
     parity = {**explored.get("parity", {}), **controls}
@@ -37,6 +43,7 @@ def judge(job: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
         knobs=dict(candidate["knobs"]),
         parity=parity,
         measured=samples(explored, evidence["judges"]),
+        memory=needs.summary(explored, alone),
         evidence_digest=digest(evidence),
     )
 
@@ -61,7 +68,7 @@ def screen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | Non
     parity = explored["parity"]
     failure = parity["failure"]
     if failure:
-        return Verdict(Status.REJECTED, _parity_text(failure), test=failure["test"])
+        return _different(failure)
     return (
         _opaque(parity)
         or _unsettled(parity)
@@ -71,6 +78,16 @@ def screen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | Non
         or _kept(explored)
         or _frozen(explored)
     )
+
+
+def _different(failure: Mapping[str, Any]) -> Verdict:
+    """The rejection of a candidate that gives something else, or nothing, because memory does not last."""
+    if failure["test"] == "exception" and is_memory(failure):
+        why = f"memory: the candidate runs out of it: {failure['type']}: {failure['text']}"
+        return Verdict(Status.REJECTED, why, test="memory")
+    if failure["test"] == "memory":
+        return Verdict(Status.REJECTED, "memory: none of the candidates fits", test="memory")
+    return Verdict(Status.REJECTED, _parity_text(failure), test=failure["test"])
 
 
 def _guarded(explored: Mapping[str, Any]) -> Verdict | None:
@@ -204,7 +221,7 @@ def _judge_measurements(
         if "error" in measured:
             error = measured["error"]
             if error["arm"] == "candidate":
-                return Verdict(Status.REJECTED, _parity_text({"test": "exception", **error}), test="exception")
+                return _different({"test": "exception", **error})
             return Verdict(Status.UNPROVEN, f"the workload raises in the baseline: {error['type']}: {error['text']}")
         if "failure" in measured:
             return _failure(measured["failure"], Status.INCONCLUSIVE)

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,6 +81,28 @@ def candidates_of(patch: Patch, document: Document) -> list[dict[str, Any]]:
 def candidate_of(files: Overlay) -> dict[str, Any]:
     """A candidate that is given as text."""
     return {"variant": 0, "form": "text", "knobs": {}, "default": True, "files": dict(files)}
+
+
+def for_workload(job: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The job of one workload of a planned job: its own for 0, and `otherwise` from there on."""
+    rest = dict(job)
+    workloads = [rest["workload"], *rest.pop("otherwise", ())]
+    return {**rest, "workload": workloads[number]}
+
+
+def plain(value: Any) -> Any:
+    """Measurements as JSON has them: no tuples, and no NaN or infinity, which are null."""
+    match value:
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)
 
 
 def digest(document: Mapping[str, Any]) -> str:

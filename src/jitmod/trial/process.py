@@ -40,9 +40,12 @@ main(request, int(descriptor))
 
 
 def run_child(
-    request: Mapping[str, Any], *, python: Path, folder: Path, seconds: float, environ: Mapping[str, str]
-) -> dict[str, Any]:
+    request: Mapping[str, Any], *, python: Path, folder: Path, seconds: float, environ: Mapping[str, str],
+    settings: Mapping[str, str] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Run one role of a trial and return its evidence; `failure` in it says how the child ended, if not well.
+
+    `settings` are variables of its environment beside those that it may have of `environ`.
 
     The child has its own process group, which is ended with all that it started, and a folder of its own for what it
     prints. Raises `ScratchError` where that could not hold what the child wrote: then nothing was learnt of any patch.
@@ -58,7 +61,7 @@ def run_child(
         with (own / "evidence").open("w+b") as evidence, (own / "output").open("w+b") as output:
             descriptor = evidence.fileno()
             command = [*start, str(request_file), str(descriptor)]
-            environment = child_environment(environ) | _private(own)
+            environment = child_environment(environ) | dict(settings or {}) | _private(own)
             try:
                 child = subprocess.Popen(
                     command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,

@@ -96,7 +96,7 @@ class Trials:
             budget=60.0, require_gpu=False, site=None, new_functions=(), fingerprint="", **options,
         )  # fmt: skip
         channel = Kept()
-        explore.explore(self.host(job), channel, time.monotonic() + 60.0)
+        explore.explore(self.host(job), channel, time.monotonic() + 60.0, {})
         return job, channel.found
 
     def judge(self, files: Mapping[str, str], **options: Any) -> Verdict:

@@ -12,6 +12,7 @@ from .capture import Router
 from .changes import changed_lines
 from .finder import Transform, Tree
 from .pairs import Pair, changed_pairs
+from .predict import Predictions
 from .probes import Probes
 from .program import Program
 from .shadow import Shadow
@@ -111,6 +112,17 @@ class Bench:
             return wrap.decorate(tree, path, shadow.pairs.values())
 
         return self.load(self.candidate(number), watch, shadow.injected()), shadow
+
+    def load_predicting(self, number: int, predictions: Predictions) -> Program:
+        """Candidate `number`, whose changed and new functions ask how much memory they need before they run."""
+        pairs = [Pair(one.path, name) for text in self._texts(number)
+                 for one in [reached.touched(text.path, text.before, text.after)]
+                 for name in (*one.changed, *one.added)]  # fmt: skip
+
+        def watch(path: str, tree: ast.Module) -> ast.Module:
+            return wrap.decorate(tree, path, pairs)
+
+        return self.load(self.candidate(number), watch, predictions.injected())
 
     def load_rounded_baseline(self, number: int) -> Program:
         """The baseline with what its changed code computes moved by units in the last place."""

@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import compare, precision, targets, text
@@ -30,11 +30,17 @@ class Stop(Exception):
     """Nothing more can be learnt; what was found is in the channel."""
 
 
-def explore(host: Host, channel: Channel, deadline: float) -> None:
-    """Everything that one process can find out about the job; each finding goes to `channel` at once."""
+def explore(host: Host, channel: Channel, deadline: float, ruled_out: Mapping[str, str]) -> None:
+    """Everything that one process can find out about the job; each finding goes to `channel` at once.
+
+    `ruled_out` are candidates that ended an earlier process.
+    """
     try:
         reference = _baseline(host, channel, deadline)
-        chosen = tune(host, channel, reference, deadline)
+        chosen = tune(host, channel, reference, deadline, ruled_out)
+        if chosen is None:
+            channel.put("parity", {"failure": {"test": "memory"}})
+            return
         channel.put("chosen", chosen)
         _check(host, channel, reference, chosen, deadline)
     except Stop:

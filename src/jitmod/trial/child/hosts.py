@@ -16,9 +16,12 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+import jax
+
 from .arms import Bench
 from .channel import Channel
 from .program import Elsewhere, Observation, WorkloadError, describe
+from .room import Room, room
 from .sampling import Sample
 from .served import Opening, Pace, Seen, Served
 
@@ -42,6 +45,7 @@ class Arm(Protocol):
     def restart_clock(self) -> None: ...
     def share(self, seconds: float) -> float | None: ...
     def site(self) -> tuple[dict[str, Any], dict[str, Any] | None]: ...
+    def predicted(self) -> int | None: ...
     def prepare(self, mutates: bool, changed: Sequence[str]) -> None: ...
     def warm_up(self) -> Pace: ...
     def settle(self) -> None: ...
@@ -59,6 +63,7 @@ class Host(Protocol):
     @property
     def bench(self) -> Bench: ...
     def open(self, opening: Opening) -> Arm: ...
+    def room(self) -> Room | None: ...
 
 
 class Together:
@@ -71,6 +76,10 @@ class Together:
 
     def open(self, opening: Opening) -> Arm:
         return Served(self.bench, opening)
+
+    def room(self) -> Room | None:
+        """The memory that there is now."""
+        return room(jax.devices()[0])
 
 
 class Paired:
@@ -86,6 +95,11 @@ class Paired:
         self._request, self._channel, self._deadline = request, channel, deadline
         self._numbers = itertools.count(1)
         self._told = False
+        self._room: Room | None = None
+
+    def room(self) -> Room | None:
+        """The memory that there was for the last arm, when it was loaded."""
+        return self._room
 
     def open(self, opening: Opening) -> Arm:
         own = os.path.join(self.bench.place.scratch, f"arm{next(self._numbers)}")
@@ -107,6 +121,7 @@ class Paired:
             )  # fmt: skip
         arm = Remote(process, ours)
         facts = arm.start()
+        self._room = facts["room"]
         if not self._told:
             for key in ("device", "versions"):
                 self._channel.put(key, facts[key])
@@ -189,6 +204,9 @@ class Remote:
 
     def site(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         return self._ask("site")  # type: ignore[no-any-return]
+
+    def predicted(self) -> int | None:
+        return self._ask("predicted")  # type: ignore[no-any-return]
 
     def prepare(self, mutates: bool, changed: Sequence[str]) -> None:
         self._ask("prepare", mutates, tuple(changed))

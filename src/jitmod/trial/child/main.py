@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import os
@@ -15,15 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 from . import guard, orphans
 from .channel import Channel
+from .room import Peak
 
 if TYPE_CHECKING:
     from .arms import Bench
+
+_PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm7-plugin")
+_ALLOCATOR = ("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_ALLOCATOR",
+              "TF_GPU_ALLOCATOR")  # fmt: skip
 
 
 def main(request_file: str, descriptor: int) -> None:
     """Never returns: the process ends here, whatever threads the workload left behind."""
     request = json.loads(Path(request_file).read_text(encoding="utf-8"))
     orphans.end_with_parent()
+    peak = Peak()
     guard.protect(request["user_root"], request["scratch"])
     deadline = time.monotonic() + request["seconds"]
     status = 1
@@ -32,7 +39,7 @@ def main(request_file: str, descriptor: int) -> None:
             _serve_arm(request, descriptor, deadline)
         else:
             channel = Channel(descriptor)
-            _serve(request, channel, deadline)
+            _serve(request, channel, deadline, peak)
             channel.put("done", True)
         status = 0
     except BaseException:
@@ -43,8 +50,8 @@ def main(request_file: str, descriptor: int) -> None:
         os._exit(status)
 
 
-def _serve(request: dict[str, Any], channel: Channel, deadline: float) -> None:
-    """Explore or measure; `paired` says why every arm is to have a process of its own, if that is so."""
+def _serve(request: dict[str, Any], channel: Channel, deadline: float, peak: Peak) -> None:
+    """Explore, measure, or look at one arm alone; `paired` says why every arm is to have its own process, if it is."""
     channel.stage("starting: importing jax")
     try:
         import jax
@@ -58,6 +65,17 @@ def _serve(request: dict[str, Any], channel: Channel, deadline: float) -> None:
     bench = _bench(request)
     channel.put("arms", {"processes": 2 if why else 1, "why": why or ""})
     channel.stage("starting: finding a device")
+    if request["role"] in ("solo", "profile"):
+        from .served import Opening
+        from .solo import profile, solo
+
+        _watch_for_hangs(deadline)
+        opening = Opening(**request["opening"])
+        if request["role"] == "profile":
+            profile(bench, channel, opening, request["traces"])
+        else:
+            solo(bench, channel, deadline, opening, peak)
+        return
     host: Host
     if why:
         host = Paired(bench, request, channel, deadline)
@@ -72,7 +90,7 @@ def _serve(request: dict[str, Any], channel: Channel, deadline: float) -> None:
     if request["role"] == "explore":
         from .explore import explore
 
-        explore(host, channel, deadline)
+        explore(host, channel, deadline, request.get("ruled_out", {}))
     else:
         from .measure import measure
 
@@ -87,12 +105,14 @@ def _serve_arm(request: dict[str, Any], descriptor: int, deadline: float) -> Non
     import jax
 
     from .hosts import serve
+    from .room import room
     from .served import Opening
 
     os.set_inheritable(descriptor, False)  # programs that the workload starts do not get it
     _watch_for_hangs(deadline)
     bench = _bench(request)
-    serve(bench, Opening(**request["opening"]), _facts(jax.devices()[0]), Connection(descriptor))
+    device = jax.devices()[0]
+    serve(bench, Opening(**request["opening"]), {**_facts(device), "room": room(device)}, Connection(descriptor))
 
 
 def _bench(request: dict[str, Any]) -> Bench:
@@ -119,6 +139,11 @@ def _facts(device: Any) -> dict[str, Any]:
     import jax
 
     found = {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()}
+    if hasattr(os, "sched_getaffinity"):
+        found["cpus"] = len(os.sched_getaffinity(0))
+    allocator = {name: os.environ[name] for name in _ALLOCATOR if name in os.environ}
+    if device.platform != "cpu":
+        found["allocator"] = allocator  # of jax, where it is not as jax has it
     return {"device": found, "versions": _versions()}
 
 
@@ -129,4 +154,7 @@ def _versions() -> dict[str, str]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             found[name] = "none"
+    for name in _PLUGINS:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
     return found

@@ -49,13 +49,21 @@ class Patches:
     def _is_projects(self, value: Any) -> bool:
         """Is it written in the project's own files?"""
         inner = value.func if isinstance(value, functools.partial) else value
-        code = None if isinstance(inner, type) else getattr(inspect.unwrap(inner), "__code__", None)
+        code = None if isinstance(inner, type) else getattr(_innermost(inner), "__code__", None)
         if isinstance(code, types.CodeType):
             return self._is_in_tree(code.co_filename) and not _is_ours(value)
         return self._is_in_tree(getattr(sys.modules.get(getattr(inner, "__module__", "") or ""), "__file__", None))
 
     def _is_in_tree(self, file: Any) -> bool:
         return isinstance(file, str) and not file.startswith(_OWN) and self._tree.relative(file) is not None
+
+
+def _innermost(function: Any) -> Any:
+    """What a chain of wrappers is around; an object that has any attribute, as `unittest.mock.call` has, is its own."""
+    try:
+        return inspect.unwrap(function)
+    except ValueError:
+        return function
 
 
 def _is_ours(value: Any) -> bool:

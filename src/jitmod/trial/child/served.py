@@ -18,8 +18,10 @@ from .arms import Bench
 from .claims import Claims
 from .compiles import compile_log
 from .patches import Patches
+from .predict import Predictions
 from .probes import Probes
 from .program import Observation, Program, describe
+from .room import Peak
 from .sampling import Arm, Sample
 from .shadow import Shadow
 from .share import Clock
@@ -31,7 +33,8 @@ _SPOILS: dict[str, Callable[[Any], Any]] = {"scaled": sabotage.scaled, "rolled":
 class Opening:
     """Which arm, and what is put into it. `number` is the candidate's, `seconds` is what a shadow may take.
 
-    `alone`: it has a process of its own. `cold`: nothing that was compiled before is used when it is loaded.
+    `alone`: it has a process of its own. `cold`: nothing that was compiled before is used when it is loaded. `limit`:
+    a compiled function of the candidate that needs more bytes than this does not run; 0: it runs, and is only asked.
     """
 
     how: str
@@ -40,6 +43,7 @@ class Opening:
     seconds: float = 0.0
     alone: bool = False
     cold: bool = False
+    limit: int | None = None
 
 
 BASELINE = Opening("baseline")
@@ -80,6 +84,7 @@ class Served:
         self._arm: Arm | None = None
         self._claims: Claims | None = None
         self._touched: tuple[str, ...] = ()
+        self._predictions = Predictions(opening.limit or None)
         self._loading: dict[str, float] = {}
         try:
             if opening.cold:
@@ -99,6 +104,8 @@ class Served:
         match opening.how:
             case "baseline":
                 return bench.load(bench.baseline)
+            case "candidate" if opening.limit is not None:
+                return bench.load_predicting(number, self._predictions)
             case "candidate":
                 return bench.load(bench.candidate(number))
             case "watched baseline":
@@ -184,6 +191,24 @@ class Served:
         """The findings of site parity, and its failure."""
         assert self._shadow is not None
         return self._shadow.findings.document(), self._shadow.findings.failure
+
+    def predicted(self) -> int | None:
+        """The most bytes that a compiled function of the candidate needs beside its arguments, as far as was asked.
+
+        No more are asked from now on.
+        """
+        self._predictions.stop()
+        return self._predictions.largest
+
+    def grow(self, peak: Peak | None) -> int | None:
+        """A call, and by how many bytes the memory of this process grows in it. Raises what project code raises."""
+        program = self._program
+        given = program.arguments(0)
+        if peak is not None:
+            peak.restart()
+        with program.world:
+            program.call(given, 0)
+        return peak.growth if peak is not None else None
 
     def prepare(self, mutates: bool, changed: Sequence[str]) -> None:
         """Be ready to be timed."""
