@@ -41,6 +41,16 @@ def test_the_folder_is_gits_own_or_in_the_users_cache(tmp_path: Path, monkeypatc
     assert state_folder(two) == one / ".git" / "jitmod"
 
 
+@pytest.mark.parametrize("said", [b"", b"gitdir: .", b"gitdir: /nowhere", b"gitdir:", b"garbage\xff", b"gitdir: a\0b"])
+def test_a_git_file_that_leads_to_no_repository_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / ".git").write_bytes(said)
+    assert state_folder(tmp_path / "x").is_relative_to(tmp_path / "cache")
+
+
 def test_a_file_that_changed_since_does_not_count(recording: Path, state: Path) -> None:
     same, changed = Document.parse("main.py", MAIN.encode()), Document.parse("main.py", (MAIN + "# x\n").encode())
     assert current(load_all(state), {"main.py": same}).function("main.py", "f") is not None

@@ -166,15 +166,25 @@ def state_folder(root: Path) -> Path:
     git = root / ".git"
     if git.is_dir():
         return git / "jitmod"
-    if git.is_file():  # a linked worktree or a submodule
-        named = git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-        folder = (root / named).resolve()
-        common = folder / "commondir"
-        shared = (folder / common.read_text(encoding="utf-8").strip()).resolve() if common.is_file() else folder
+    shared = _linked(git) if git.is_file() else None
+    if shared is not None:
         return shared / "jitmod"
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     place = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
     return Path(cache) / "jitmod" / f"{root.resolve().name}-{place}"
+
+
+def _linked(git: Path) -> Path | None:
+    """The folder that git shares between worktrees, which a `.git` file leads to; None where it leads to none."""
+    try:
+        marker, _, named = git.read_text(encoding="utf-8").strip().partition(" ")
+        folder = (git.parent / named).resolve()
+        if marker != "gitdir:" or not named or not (folder / "HEAD").is_file():
+            return None
+        common = folder / "commondir"
+        return (folder / common.read_text(encoding="utf-8").strip()).resolve() if common.is_file() else folder
+    except (OSError, ValueError):
+        return None
 
 
 def load_all(state: Path) -> tuple[Recording, ...]:
