@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from jitmod.delivery.figures import seconds, three_digits
+from jitmod.delivery.figures import seconds
 
 ARMS = ("baseline", "candidate")
 PHASES = ("trace", "lower", "compile")
 WIDTH = 440
 _LEFT, _RIGHT = 72, 64  # what labels and figures take beside the plot
 _NAME = 10  # characters of a name that fit beside its line
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _TALL = 1.8  # the ratio of the largest to the least value from which an axis is logarithmic
 
 
@@ -133,12 +132,6 @@ def curves(
         x, y = placed[-1]
         drawn.append(_text(x + 8, y + 4, name[:_NAME], "tick"))
     return _svg(176, said, drawn)
-
-
-def amount(count: float) -> str:
-    """`64 MiB`: bytes in the unit that suits them."""
-    power = min(int(math.log2(max(count, 1.0)) // 10), len(_UNITS) - 1)
-    return f"{three_digits(count / 1024**power)} {_UNITS[power]}"
 
 
 def whisker(value: float, interval: tuple[float, float] | None, scale: Scale) -> Markup:

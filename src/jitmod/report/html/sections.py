@@ -18,6 +18,7 @@ from jitmod.report.html import charts, diffs
 from jitmod.report.html.diffs import Piece
 from jitmod.report.html.facts import Fact, facts
 from jitmod.report.html.judged import Judged, judged
+from jitmod.trial.needs import size
 
 _OPEN = 24  # so many diffs are open when the page is; of more, those that were accepted
 _SHORT = 7  # digits of a commit
@@ -209,7 +210,7 @@ def _pictures(trial: Judged) -> Iterator[Figure]:
     limit = trial.verdict.memory.get("limit")
     for knob, lines in trial.predicted.items():
         picture = charts.curves(
-            lines, f"Bytes over {knob}", charts.amount, trial.form, limit if limit and limit > 0 else None
+            lines, f"Bytes over {knob}", size, trial.form, limit if limit and limit > 0 else None
         )
         if picture is not None:
             yield Figure(f"Memory over {knob}", picture, "As the compiler predicts it; the limit is the gate's.")
