@@ -49,7 +49,7 @@ def in_worker(job: dict[str, Any], folder: str, python: str, cpus: int) -> tuple
 def on_ray(
     folder: Path, python: Path, share: Share, work: Work = in_worker, declared: Mapping[str, int] | None = None
 ) -> Runner:
-    """On the cluster at RAY_ADDRESS, else on one of this machine alone, which nobody else can reach.
+    """On the cluster at RAY_ADDRESS, else on one of this machine alone, which asks for a token as well.
 
     Every machine has the clone and the interpreter at the same paths. `declared` is what a cluster of this machine
     says that it has, where that is not what it has. Raises `DeliveryError` where Ray is not there.
@@ -99,7 +99,7 @@ def _connected(ray: Any, declared: Mapping[str, int]) -> Iterator[None]:
     if "RAY_ADDRESS" in os.environ:
         ray.init(log_to_driver=False)
     else:
-        ray.init(include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1", **declared)
+        ray.init(include_dashboard=False, log_to_driver=False, **declared)
     try:
         yield
     finally:
