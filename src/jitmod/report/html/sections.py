@@ -209,9 +209,7 @@ def _pictures(trial: Judged) -> Iterator[Figure]:
             yield Figure(f"A call over {knob}", picture, f"Chosen: {figures.knobs(trial.verdict)}.")
     limit = trial.verdict.memory.get("limit")
     for knob, lines in trial.predicted.items():
-        picture = charts.curves(
-            lines, f"Bytes over {knob}", size, trial.form, limit if limit and limit > 0 else None
-        )
+        picture = charts.curves(lines, f"Bytes over {knob}", size, trial.form, limit if limit and limit > 0 else None)
         if picture is not None:
             yield Figure(f"Memory over {knob}", picture, "As the compiler predicts it; the limit is the gate's.")
 
