@@ -106,3 +106,9 @@ def test_what_is_settled_is_well() -> None:
 @pytest.mark.parametrize("options", [["--statistics", "--checklist"], ["--statistics", "--format", "json"]])
 def test_one_report_at_a_time(options: list[str], tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["check", str(tmp_path), *options]).exit_code == 2
+
+
+def test_a_comment_of_no_use_is_no_matter_of_the_checklist() -> None:
+    stream = io.StringIO()
+    checklist.write(checked("def f(x):\n    return x  # jitmod: ignore[vmapify]\n"), stream)
+    assert stream.getvalue().startswith("0 functions with something to look at")

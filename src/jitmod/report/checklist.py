@@ -36,14 +36,16 @@ ITEMS = (
     Item("the host waits for no value in the loop", frozenset({"host-sync"})),
     Item("buffers of a state that dies are used again", frozenset({"donate"})),
 )
+_SPOKEN_OF = frozenset().union(*(item.against for item in ITEMS))  # a comment of no use, say, is no matter of the list
 
 
 def write(run: Run, stream: TextIO) -> None:
-    """One card for each function with a finding, in the order of files and lines."""
+    """One card for each function with a finding that the list is about, in the order of files and lines."""
     functions: dict[tuple[str, str], list[Entry]] = {}
     for entry in run.entries:
         site = entry.outcome.finding.site
-        functions.setdefault((site.shown_path, site.symbol), []).append(entry)
+        if _note(entry).names & _SPOKEN_OF:
+            functions.setdefault((site.shown_path, site.symbol), []).append(entry)
     for (path, symbol), entries in functions.items():
         lines = list(card(entries))
         good = sum(line.startswith("  ok") for line in lines)
