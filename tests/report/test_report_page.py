@@ -89,7 +89,7 @@ def test_all_of_a_run_is_there(report: dict[str, Any]) -> None:
         "spoiled results, rollednot noticed", "double precision", "lengths tried5, 1, 0",
         "carried-state 1 an item depends on the one before it", "src/bad.py:3:7 cannot be parsed", "equal items",
         "tests/test_x.py:4", "batch_size 16", "jitmod/vmapify", "bench/x.py:run", "@jax.jit", "A call over batch_size",
-        "Memory over batch_size", "memory3 MiB9 MiB",
+        "Memory over batch_size", "A call may take 64 MiB.", "memory3 MiB9 MiB",
     ):  # fmt: skip
         assert said in text, said
 

@@ -21,6 +21,7 @@ from jitmod.report.html.judged import Judged, judged
 from jitmod.trial.needs import size
 
 _OPEN = 24  # so many diffs are open when the page is; of more, those that were accepted
+_NEAR = 20  # times what is needed: a limit beyond says nothing in a picture
 _SHORT = 7  # digits of a commit
 
 Words = tuple[Piece, ...]
@@ -209,9 +210,12 @@ def _pictures(trial: Judged) -> Iterator[Figure]:
             yield Figure(f"A call over {knob}", picture, f"Chosen: {figures.knobs(trial.verdict)}.")
     limit = trial.verdict.memory.get("limit")
     for knob, lines in trial.predicted.items():
-        picture = charts.curves(lines, f"Bytes over {knob}", size, trial.form, limit if limit and limit > 0 else None)
+        largest = max((needed for line in lines.values() for _, needed in line), default=0.0)
+        most = limit if limit and 0 < limit < _NEAR * largest else None
+        picture = charts.curves(lines, f"Bytes over {knob}", size, trial.form, most)
         if picture is not None:
-            yield Figure(f"Memory over {knob}", picture, "As the compiler predicts it; the limit is the gate's.")
+            allowed = f" A call may take {size(limit)}." if limit else ""
+            yield Figure(f"Memory over {knob}", picture, f"As the compiler predicts it.{allowed}")
 
 
 def _whole(run: Mapping[str, Any]) -> Iterator[tuple[str, Judged, Words, tuple[tuple[str, str, str, str], ...]]]:
