@@ -134,6 +134,27 @@ def test_a_change_of_one_file_is_seen_in_the_others(asked: Asked, path: str, old
     assert findings(asked) == findings(replace(asked, keeps_results=False))
 
 
+def test_what_a_mistake_of_jitmod_left_out_is_not_kept(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, _ = of_the_whole(asked)
+
+    def lacking(*_: object) -> Preview:
+        raise MemoryError
+
+    with monkeypatch.context() as short:
+        short.setattr("jitmod.delivery.preview.find", lacking)
+        assert not findings(asked).entries
+    assert findings(asked) == whole
+
+
+def test_a_recording_that_comes_in_between_is_not_kept_under_the_name_without_it(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = iter([[], ["a recording"]])
+    monkeypatch.setattr("jitmod.delivery.untried._recorded", lambda _: next(seen))
+    findings(asked)
+    assert not asked.folder.exists() or not list(asked.folder.iterdir())
+
+
 def test_a_new_and_a_lost_file_are_seen(asked: Asked) -> None:
     before = findings(asked)
     (asked.root / "more.py").write_text(textwrap.dedent(LOOP))

@@ -35,6 +35,7 @@ Search = Callable[[Wanted, Project], Preview]  # `find` or `preview` of `deliver
 
 _GROUP = 64  # files that share their analyses
 _WORTH_PROCESSES = 100_000  # bytes of source; less is done before other processes have begun
+_MISTAKE = "jitmod failed on this file, please report it"
 _UNRELATED_READ = 500  # files without JAX that are read nevertheless, so that one that is not Python is told
 
 
@@ -132,7 +133,12 @@ def _mistake(error: Exception) -> str:
     """What is said of an error that nobody foresaw, so that it can be reported."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
-    return f"jitmod failed on this file, please report it: {type(error).__name__}: {error}{where}"
+    return f"{_MISTAKE}: {type(error).__name__}: {error}{where}"
+
+
+def is_whole(found: Preview) -> bool:
+    """Whether no file is missing for a mistake of jitmod: the next run may have more memory, say."""
+    return not any(error.message.startswith(_MISTAKE) for error in found.errors)
 
 
 def _can_fork() -> bool:

@@ -56,31 +56,33 @@ def _searched(search: str, asked: Asked) -> Preview:
     whole = selected if asked.paths == (".",) else discover(asked.root, [asked.root], asked.exclude)
     files = Files.read(asked.root, {*selected, *whole})
     keeps = asked.keeps_results and not any(name.endswith(".py") for name in asked.codemods)
-    name = _name(search, asked, selected, files) if keeps else ""
+    recorded = _recorded(state_folder(asked.root))
+    name = _name(search, asked, selected, files, recorded) if keeps else ""
     known = results.load(asked.folder, name) if keeps else None
     if known is not None:
         return known
-    from jitmod.delivery.engine import searched
+    from jitmod.delivery.engine import is_whole, searched
     from jitmod.delivery.preview import Wanted, find, preview
     from jitmod.rewrite.codemod import is_ours
 
     codemods = asked.load()
     wanted = Wanted(codemods, tuple(selected), asked.only_safe)
     recordings = load_all(state_folder(asked.root))
+    keeps = keeps and all(map(is_ours, codemods)) and _recorded(state_folder(asked.root)) == recorded  # none came since
     how = find if search == "find" else preview
     processes = asked.processes or _processors()
     found = searched(how, wanted, files, recordings, asked.root.resolve().name, processes)
-    if keeps and all(map(is_ours, codemods)):
+    if keeps and is_whole(found):
         results.store(asked.folder, name, found)
     return found
 
 
-def _name(search: str, asked: Asked, selected: list[str], files: Files) -> str:
+def _name(search: str, asked: Asked, selected: list[str], files: Files, recorded: list[str]) -> str:
     """The name of the result: of all that it can depend on."""
     settings = [search, asked.root.resolve().name, str(asked.only_safe), *asked.codemods, "", *selected, ""]
     contents = [part for path, data in files.contents.items() for part in (path, hashlib.sha256(data).digest())]
     closed = [str(error) for error in files.errors.values()]
-    return results.key(*settings, *_recorded(state_folder(asked.root)), "", *closed, "", *contents)
+    return results.key(*settings, *recorded, "", *closed, "", *contents)
 
 
 def _recorded(state: Path) -> list[str]:
