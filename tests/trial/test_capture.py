@@ -9,10 +9,11 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jitmod.trial.child import capture
+from jitmod.trial.child import capture, logs
 from jitmod.trial.child.finder import Tree
 
 Routers = tuple[capture.Router, capture.Router]
@@ -23,7 +24,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Routers]:
     """Installs routers until the test ends; pytest puts its own streams in place between a fixture and its test."""
 
     def start() -> Routers:
-        monkeypatch.setattr(logging.Logger, "handle", logging.Logger.handle)
+        for name in ("handle", "isEnabledFor"):
+            monkeypatch.setattr(logging.Logger, name, getattr(logging.Logger, name))
         for owner, name in ((sys, "stdout"), (sys, "stderr"), (sys, "__stdout__"), (sys, "__stderr__"), (os, "write")):
             monkeypatch.setattr(owner, name, getattr(owner, name))
         return capture.install()
@@ -78,10 +80,14 @@ def test_progress_bars_do_not_count(install: Callable[[], Routers], tree: Tree) 
 
 def test_warnings_of_libraries_are_a_set(install: Callable[[], Routers], tree: Tree) -> None:
     routers = install()
+    library: dict[str, Any] = {}
+    code = "def warn(n):\n    __import__('warnings').warn(f'value {n}', stacklevel=2)"
+    exec(compile(code, "/usr/lib/library.py", "exec"), library)
     with capture.shown(routers, tree) as seen:
         for number in range(3):
-            warnings.warn_explicit(f"value {number}", UserWarning, "/usr/lib/library.py", number)
-    assert seen.lines == []
+            library["warn"](number)  # laid to this line, and still the library's
+        warnings.warn("mine", stacklevel=3)
+    assert seen.lines == [("warning", "UserWarning: mine")]
     assert seen.library_warnings == {("UserWarning", "value #")}
 
 
@@ -95,6 +101,42 @@ def test_compile_logs_of_jax_do_not_count(install: Callable[[], Routers], tree: 
         logging.getLogger("app").warning("mine")
     root.removeHandler(handler)
     assert seen.lines == [("stdout", "mine")]
+
+
+def test_records_that_nobody_has_asked_for(install: Callable[[], Routers], tree: Tree) -> None:
+    routers = install()
+    logs.listen(tree)
+    logger = logging.getLogger("jitmod-asked")
+    adapter = logging.LoggerAdapter(logger, {})
+    handler = logging.StreamHandler(sys.stderr)
+    logger.addHandler(handler)
+    logger.info("before")
+    with capture.shown(routers, tree) as seen:
+        logger.info("loss %.1f", 0.5, extra={"step": 3})
+        logger.debug("%d", "no number")
+        adapter.debug("by an adapter")
+        assert not logger.isEnabledFor(logging.INFO) and not adapter.isEnabledFor(logging.INFO)
+        logger.handle(logging.makeLogRecord({"msg": "handed on", "levelno": logging.INFO}))
+        logger.error("shown")
+    logger.removeHandler(handler)
+    assert seen.lines == [
+        ("log", "INFO jitmod-asked: loss 0.5 step=3"),
+        ("log", "DEBUG jitmod-asked: ('%d', ('no number',))"),
+        ("log", "DEBUG jitmod-asked: by an adapter"),
+        ("stderr", "handed on"),
+        ("log", "ERROR jitmod-asked: shown"),
+        ("stderr", "shown"),
+    ]
+
+
+@pytest.mark.skipif(not Path("/dev/stderr").exists(), reason="there is no such file")
+def test_descriptors_that_are_opened_by_name(install: Callable[[], Routers], tree: Tree) -> None:
+    routers = install()
+    with capture.shown(routers, tree) as seen:
+        for name in ("/dev/stderr", 2):
+            with open(name, "w", closefd=name != 2) as file:
+                file.write("said\n")
+    assert seen.lines == [("stderr", "said"), ("stderr", "said")]
 
 
 def test_ways_around_the_streams(install: Callable[[], Routers], tree: Tree) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import array
 import collections
+import contextvars
 import dataclasses
 import enum
+import threading
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -19,7 +21,7 @@ import numpy as np
 import pytest
 
 from jitmod.trial.child import text
-from jitmod.trial.child.compare import compare, widened
+from jitmod.trial.child.compare import compare, stable, widened
 from jitmod.trial.child.parity import Reference
 from jitmod.trial.child.program import Observation
 from jitmod.trial.child.snapshot import arrays, snapshot
@@ -65,6 +67,21 @@ class Unreadable:
         raise RuntimeError("no text")
 
 
+@dataclasses.dataclass(frozen=True)
+class Point:
+    a: Any
+
+
+def thawed(value: Any) -> Any:
+    made = dataclasses.make_dataclass("Point", ["a"])
+    made.__module__ = __name__
+    return made(value)
+
+
+class Tagged(np.ndarray[Any, Any]):
+    pass
+
+
 class Listed(list[Any]):
     pass
 
@@ -93,6 +110,25 @@ class Registered:
 
 RECORDS = np.array([(1.0, 2)], [("a", "f4"), ("b", "i4")])
 FILLED = jnp.array([-1.0, -0.3, 0.4, 1.0, -1e9, -1e9, -1e9, -1e9, -1e9])
+
+
+def noted(*notes: str) -> ValueError:
+    made = ValueError("a")
+    for note in notes:
+        made.add_note(note)
+    return made
+
+
+def caused(cause: Exception | None) -> ValueError:
+    made = ValueError("a")
+    made.__cause__ = cause
+    return made
+
+
+def context(value: int) -> Any:
+    made: contextvars.ContextVar[int] = contextvars.ContextVar("made")
+    made.set(value)
+    return made
 
 
 def linked(length: int) -> Any:
@@ -143,7 +179,8 @@ EQUAL = {
     "tiny against the leaf's scale": (jnp.array([1e3, 0.0]), jnp.array([1e3, 5e-3])),
     "rounding of bfloat16": (X.astype(jnp.bfloat16), (X * 1.004).astype(jnp.bfloat16)),
     "NaN and infinity in the same places": (jnp.array([jnp.nan, jnp.inf, 1.0]), jnp.array([jnp.nan, jnp.inf, 1.0])),
-    "order of keys": ({"a": 1, "b": X}, {"b": X, "a": 1}),
+    "keys that a compiled function has sorted": ({"b": X, "a": 1}, {"a": 1, "b": X}),
+    "what jax says of its frames": (noted("mine"), noted("mine", "JAX has removed its internal frames.")),
     "modules": (Net(X, 3), Net(X, 3)),
     "empty": (jnp.zeros((0, 3)), jnp.zeros((0, 3))),
     "keys": (jax.random.key(3), jax.random.key(3)),
@@ -227,6 +264,25 @@ UNEQUAL = {
     "string of its own class": (Name("a"), Name("b"), "values"),
     "generators at other places": (started(0), started(1), "structure"),
     "where a cycle leads": (knot(0), knot(1), "values"),
+    "keys in another order": ({"a": 1, "b": X}, {"b": X, "a": 1}, "structure"),
+    "sorted keys where order matters": (
+        collections.OrderedDict(b=1, a=1),
+        collections.OrderedDict(a=1, b=1),
+        "structure",
+    ),
+    "attribute of a registered class": (attributed(Registered(X, 3), 1), attributed(Registered(X, 3), 2), "values"),
+    "attribute of an array": (attributed(np.ones(2).view(Tagged), 1), attributed(np.ones(2).view(Tagged), 2), "values"),
+    "what a masked item is filled with": (
+        np.ma.array([1.0], fill_value=1.0),
+        np.ma.array([1.0], fill_value=2.0),
+        "values",
+    ),
+    "note of an exception": (noted("mine"), noted("yours"), "values"),
+    "cause of an exception": (caused(KeyError("a")), caused(None), "structure"),
+    "object of a method that is written in C": ([1].append, [2].append, "values"),
+    "context": (context(1), context(2), "values"),
+    "what a thread has of its own": (attributed(threading.local(), 1), attributed(threading.local(), 2), "values"),
+    "instances that may change": (Point(1), thawed(1), "structure"),
     "inside an object array": (np.array([X, None], object), np.array([None, X], object), "structure"),
 }
 
@@ -242,6 +298,14 @@ def test_differs(name: str) -> None:
     left, right, test = UNEQUAL[name]
     failure = compare(snapshot(left), snapshot(right)).failure
     assert failure is not None and failure["test"] == test
+
+
+@pytest.mark.parametrize(("got", "path"), [({"s": 7.5, "y": X}, None), ({"s": 0.5, "y": X + 1}, "output['y']")])
+def test_what_varies_from_run_to_run_says_nothing(got: Any, path: str | None) -> None:
+    runs = [snapshot({"s": seconds, "y": X}) for seconds in (0.1234567890123, 0.25)]
+    found = stable(runs[0], runs[1], snapshot(got))
+    assert (found.failure and found.failure["path"]) == path
+    assert "output['s']" not in found.errors
 
 
 def test_failure_names_the_worst_element() -> None:
@@ -323,6 +387,7 @@ OTHER_TEXT = {
     "padded number": ("run 007", "run 7"),
     "explicit sign": ("offset +5", "offset 5"),
     "version": ("release v1.10", "release v1.1"),
+    "number of another kind": ("step 3", "step 3.0"),
     "word": ("loss 0.5", "cost 0.5"),
     "missing token": ("loss 0.5 0.7", "loss 0.5"),
     "simulated time": ("t = 5.0 s", "t = 4.99 s"),
@@ -364,6 +429,7 @@ def test_lines_count(got: list[tuple[str, str]], line: int) -> None:
 IN_FILES = {
     "a cell fewer": ("1\t\t5", "1\t5", False),
     "a cell at the end": ("1\t", "1", False),
+    "end of a line of csv.writer": ("1,2\r", "1,2", False),
     "indentation": ("  deeper: 1", "deeper: 1", False),
     "indentation of items": ("    - deeper", "  - deeper", False),
     "a word and a number": ("a 1,2", "a1,2", False),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
+import subprocess
+import tarfile
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +16,7 @@ import numpy as np
 import pytest
 
 from jitmod.model import Status
-from jitmod.trial.child import files
+from jitmod.trial.child import contents, files
 
 from .conftest import write
 from .planted.bench import Trials, trials
@@ -41,7 +46,7 @@ def test_nothing_of_the_users_changes(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "user/made").exists() and not (tmp_path / "user/deep/array.npy").exists()
     assert found["deep/er/log.txt"] == ["old", "new"]
     assert found["made/moved.txt"] == ["changed"] and found["data.txt"] == "gone"
-    assert [entry.data for entry in files.entries(found, "deep/array.npy")][1].tolist() == [0, 1, 2]
+    assert [entry.data for entry in contents.entries(found, "deep/array.npy")][1].tolist() == [0, 1, 2]
 
 
 def test_binary_files_by_their_contents_and_text_to_the_last_line(folder: Path) -> None:
@@ -49,8 +54,47 @@ def test_binary_files_by_their_contents_and_text_to_the_last_line(folder: Path) 
         Path("one").write_bytes(b"\0\xff1")
         Path("two").write_bytes(b"\0\xff2")
         Path("long").write_text("line\n" * 9000 + "last\n")
-    one, two = (files.entries(found, name)[0].data for name in ("one", "two"))
+    one, two = (contents.entries(found, name)[0].data for name in ("one", "two"))
     assert one != two and len(found["long"]) == 9001
+
+
+def test_texts_with_their_line_breaks(folder: Path) -> None:
+    with files.written(str(folder)) as found:
+        for number, data in enumerate((b"a\nb\n", b"a\nb", b"a\r\nb\r\n", b"", b"\n")):
+            Path(str(number)).write_bytes(data)
+    held = [found[str(number)] for number in range(5)]
+    assert held == [["a", "b"], ["a", "b", contents.UNFINISHED], ["a\r", "b\r"], [], [""]]
+
+
+def _write_tar(path: str, text: bytes, time: int) -> None:
+    with tarfile.open(path, "w:gz") as tar:
+        member = tarfile.TarInfo("run/log.txt")
+        member.size, member.mtime = len(text), time
+        tar.addfile(member, io.BytesIO(text))
+
+
+def test_archives_by_what_they_hold(folder: Path) -> None:
+    with files.written(str(folder)) as found:
+        for number, text in enumerate((b"a\n", b"a\n", b"b\n")):
+            Path(f"{number}.gz").write_bytes(gzip.compress(text, mtime=number))
+            _write_tar(f"{number}.tgz", text, number)
+            with zipfile.ZipFile(f"{number}.zip", "w") as packed:
+                packed.writestr(zipfile.ZipInfo("log.txt", (2020 + number, 1, 1, 0, 0, 0)), text)
+        Path("broken.gz").write_bytes(b"\x1f\x8b\xff")
+    for name in ("{}.gz", "{}.tgz/run/log.txt", "{}.zip/log.txt"):
+        assert [found[name.format(number)] for number in range(3)] == [["a"], ["a"], ["b"]]
+    assert isinstance(found["broken.gz"], contents.Binary)
+
+
+def test_rights_and_what_other_programs_write(folder: Path) -> None:
+    with files.written(str(folder)) as found:
+        Path("run.sh").write_text("true\n")
+        os.chmod("run.sh", 0o755)
+        subprocess.run(["cp", "data.txt", "copied.txt"], check=True)
+    with files.written(str(folder)) as later:
+        pass
+    assert found["run.sh (rights)"] == "0o755" and found["copied.txt"] == ["mine"]
+    assert later == {}
 
 
 def test_files_that_were_opened_before_the_call_count(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
@@ -71,6 +72,9 @@ def test_distance_from_double_precision_decides(name: str, trials: Trials) -> No
 class Counted:
     number = 0
 
+    def bump(self) -> None:
+        self.number += 1
+
 
 EXACT = {
     "whole numbers": ([jnp.arange(3), 2.0], [jnp.arange(3) + 1, 2.0], "values"),
@@ -122,14 +126,40 @@ def test_globals_that_a_call_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     }  # fmt: skip
 
 
+def counting() -> Callable[[], int]:
+    count = 0
+
+    def step() -> int:
+        nonlocal count
+        count += 1
+        return count
+
+    return step
+
+
+def test_globals_that_are_changed_by_way_of_functions() -> None:
+    module, counted, items = types.ModuleType("m"), Counted(), [1]
+    step = counting()
+    step.__module__ = "m"
+    vars(module).update(step=step, bump=counted.bump, append=items.append, static=dict.fromkeys, length=len)
+    known = module_state.state({"m": module})
+    assert known.keys() == {"m.step.<count>", "m.bump", "m.append"}
+    assert module_state.changed(known, {"m": module}) == {}
+    for name, given in (("step", ()), ("bump", ()), ("append", (2,))):
+        vars(module)[name](*given)
+    assert module_state.changed(known, {"m": module}).keys() == known.keys()
+
+
 @pytest.mark.parametrize(
     ("expected", "got", "said"),
     [([1], [1], None), ([1], [2], "expected 1, got 2"), ([1], None, "left alone"), (None, [1], "changed by the call")],
 )
 def test_differences_of_globals(expected: list[int] | None, got: list[int] | None, said: str | None) -> None:
     sides = [{} if value is None else {"m.x": snapshot(value, "m.x")} for value in (expected, got)]
-    failure, errors = module_state.difference(sides[0], sides[1], {"m.x"}, 1.0)
+    failure, errors = module_state.difference(sides[0], sides[0], sides[1], {"m.x"}, 1.0)
     assert (failure is None) == (said is None) == (not errors)
+    if expected != got:  # where two runs of the baseline differ in that, it says nothing
+        assert module_state.difference(sides[0], sides[1], sides[1], {"m.x"}, 1.0) == (None, {})
     if failure is not None:
         assert failure["test"] == "effects" and said in f"expected {failure['expected']}, got {failure['got']}"
 

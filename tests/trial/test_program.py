@@ -53,6 +53,10 @@ def fails():
     raise LookupError("no luck")
 
 
+def interrupted():
+    raise KeyboardInterrupt("by itself")
+
+
 BUFFER = np.zeros(3)
 
 
@@ -100,6 +104,11 @@ def test_iterators_are_built_anew(tmp_path: Path) -> None:
     observed = used.observe(0)
     assert observed.mutates and data(observed.output) == [10]
     assert not program(tmp_path, "same", setup="zeros").observe(0).mutates
+
+
+def test_whatever_a_call_raises_is_told(tmp_path: Path) -> None:
+    error = program(tmp_path, "interrupted").observe(0).error
+    assert error is not None and (error["type"], error["text"]) == ("KeyboardInterrupt", "by itself")
 
 
 def test_output_is_looked_at_again_after_the_next_call(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import logging
 import os
 import random
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import warnings
@@ -22,7 +24,8 @@ import jax
 import numpy as np
 import pytest
 
-from jitmod.trial.child import parity, surroundings
+from jitmod.trial.child import outside, parity, surroundings
+from jitmod.trial.child.finder import Tree
 from jitmod.trial.child.program import Observation
 from jitmod.trial.child.state import ProcessState
 
@@ -95,6 +98,7 @@ def test_changes_are_named_and_taken_back(tmp_path: Path) -> None:
         ({EXITS: "+1"}, {}, {}, False, False),  # once a process
         ({}, {}, {EXITS: "+1"}, False, True),
         ({}, {}, {EXITS: "+1"}, True, False),  # a library that is imported now
+        ({}, {}, {EXITS + surroundings.LOADING: "+1"}, True, True),  # it was not when that happened
     ],
 )
 def test_what_both_runs_of_the_baseline_do_counts(one: Any, again: Any, got: Any, loads: bool, differs: bool) -> None:
@@ -102,6 +106,18 @@ def test_what_both_runs_of_the_baseline_do_counts(one: Any, again: Any, got: Any
     reference = parity.Reference((calls[0],), (calls[1],), 1.0, None)
     failure = reference.judge(0, Observation(process=got, loads=loads)).failure
     assert (failure is not None and failure["test"] == "effects") is differs
+
+
+def test_programs_and_connections_of_the_project(tmp_path: Path) -> None:
+    here = Tree(str(Path(__file__).parent), str(tmp_path), {})
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        with outside.listening(here) as found:
+            subprocess.run(["true", "loss=0.25"], check=True)
+            sender.sendto(b"", ("127.0.0.1", 9))
+        with outside.listening(Tree(str(tmp_path), str(tmp_path), {})) as of_others:
+            sender.sendto(b"", ("127.0.0.1", 9))
+    said = "subprocess.Popen ['true', 'loss=#'], socket.sendto ('127.0.0.1', 9)"
+    assert found == {"programs and connections": said} and of_others == {}
 
 
 STEPS = """\
@@ -130,6 +146,7 @@ def steps(x, rep):
 """
 RIGHT = STEPS.replace("[jnp.tanh(x + number) *", "[(jnp.tanh(x) if number == 0 else jnp.tanh(x + number)) *")
 WRONG = {
+    "np.geterr(), when it is loaded": ("import numpy as np\n", "import numpy as np\n\nnp.seterr(all='ignore')\n"),
     "random.getstate()": ("    random.random()\n", ""),
     "os.environ['STEP']": ("str(rep)", "'0'"),
     "np.random.get_state()": ("    audit(x)", "    np.random.rand(1)"),

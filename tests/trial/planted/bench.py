@@ -19,7 +19,7 @@ import pytest
 from jitmod.model import Verdict
 from jitmod.source.config import GateSettings, Workload
 from jitmod.trial import gate
-from jitmod.trial.child import bars, capture, explore, finder, measure, stats
+from jitmod.trial.child import bars, capture, explore, finder, logs, measure, stats
 from jitmod.trial.child.arms import Bench, Place
 from jitmod.trial.child.channel import Channel
 from jitmod.trial.child.hosts import Together
@@ -76,9 +76,12 @@ class Trials:
     def _routers(self) -> tuple[capture.Router, capture.Router]:
         """Installed when a test runs, because pytest puts its own streams in place between a fixture and its test."""
         self._patch.setattr(logging.Logger, "handle", logging.Logger.handle)
+        self._patch.setattr(logging.Logger, "isEnabledFor", logging.Logger.isEnabledFor)
         for owner, name in ((sys, "stdout"), (sys, "stderr"), (sys, "__stdout__"), (sys, "__stderr__"), (os, "write")):
             self._patch.setattr(owner, name, getattr(owner, name))
-        return capture.install()
+        routers = capture.install()
+        logs.listen(finder.Tree(str(self.root), str(self.root), {}))
+        return routers
 
     def write(self, files: Mapping[str, str]) -> None:
         for path, text in files.items():

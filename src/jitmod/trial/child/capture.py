@@ -17,6 +17,7 @@ from . import descriptors
 from .finder import Tree
 
 _LIBRARY_LOGS = {"jax", "jaxlib"}
+_WARNINGS = warnings.catch_warnings.__init__.__code__.co_filename
 _muted = threading.local()
 
 
@@ -34,8 +35,12 @@ _inside: list[bool] = []
 
 def emit(channel: str, text: str) -> None:
     """Something happened that is neither text nor a warning: a bar moved. Lost where nobody records."""
-    if _heard and not _inside:
+    if is_recording():
         _heard[-1].lines.append((channel, text))
+
+
+def is_recording() -> bool:
+    return bool(_heard) and not _inside
 
 
 @contextlib.contextmanager
@@ -136,7 +141,7 @@ def install() -> tuple[Router, Router]:
         os.register_at_fork(after_in_child=router.end)
 
     def handle_aside(logger: logging.Logger, record: logging.LogRecord) -> None:
-        if record.name.partition(".")[0] not in _LIBRARY_LOGS:
+        if str(record.name).partition(".")[0] not in _LIBRARY_LOGS:
             handle(logger, record)
             return
         _muted.now = True
@@ -177,7 +182,7 @@ def _warned(result: Shown, tree: Tree) -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], filename: str, *rest: Any, **named: Any) -> None:
             text = re.sub(r"\s+", " ", str(message))
-            if tree.relative(filename) is not None:
+            if tree.has_code(_warner()):
                 result.lines.append(("warning", f"{category.__name__}: {text}"))
             else:
                 result.library_warnings.add((category.__name__, re.sub(r"\d+", "#", text)))
@@ -189,6 +194,14 @@ def _warned(result: Shown, tree: Tree) -> Iterator[None]:
         finally:
             warnings.showwarning = record
     caught.clear()
+
+
+def _warner() -> str:
+    """The file whose code warns, whichever one it lays the warning to."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename == _WARNINGS:
+        frame = frame.f_back
+    return frame.f_code.co_filename
 
 
 @contextlib.contextmanager

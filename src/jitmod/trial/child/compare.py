@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -91,7 +91,7 @@ def _structure(left: Entry | None, right: Entry | None) -> dict[str, Any] | None
         )  # fmt: skip
         counted = left.kind == "container" and left.data != right.data
         if same and not counted:
-            return None
+            return _order(left, right)
         if counted:
             expected, got = f"{left.type} of {left.data}", f"{right.type} of {right.data}"
             return {"test": "structure", "path": left.path, "expected": expected, "got": got}
@@ -105,6 +105,14 @@ def _structure(left: Entry | None, right: Entry | None) -> dict[str, Any] | None
     }
 
 
+def _order(left: Entry, right: Entry) -> dict[str, Any] | None:
+    """Keys come in the order of the baseline, or sorted, as compiled functions give them."""
+    if not right.order or left.order == right.order:
+        return None
+    expected = f"the keys {', '.join(left.order)}" if left.order else "sorted keys"
+    return {"test": "structure", "path": left.path, "expected": expected, "got": f"the keys {', '.join(right.order)}"}
+
+
 def widened(name: str, factor: float, size: float) -> float:
     """The bound of a part in which rounding makes an error of `size`; infinite where that is beyond all bounds."""
     if 2 * size > MAX_FACTOR:
@@ -112,6 +120,29 @@ def widened(name: str, factor: float, size: float) -> float:
     if name.endswith(DOUBLE):  # a double that depends on results of single precision is no better than they are
         return max(_FINE, min(factor, _SPARED * size), 2 * size)
     return max(factor, 2 * size)
+
+
+def stable(
+    expected: Sequence[Entry],
+    again: Sequence[Entry],
+    got: Sequence[Entry],
+    factor: float = 1.0,
+    values: bool = True,
+    slack: Slack | None = None,
+) -> Comparison:
+    """As `compare`, without what changes from run to run: clocks, addresses, what has been drawn from the system.
+
+    `expected` and `again` are two runs of the baseline.
+    """
+    varying = {
+        name.removesuffix(DOUBLE)
+        for name, size in compare(expected, again, factor).errors.items()
+        if size > (double_bound(name.removesuffix(DOUBLE), factor, {}) if name.endswith(DOUBLE) else factor)
+    }
+    ignored = dict.fromkeys([*varying, *(name + DOUBLE for name in varying)], math.inf)
+    found = compare(expected, got, factor, values, {**(slack or {}), **ignored})
+    errors = {name: size for name, size in found.errors.items() if name not in ignored}
+    return replace(found, error=max(errors.values(), default=0.0), errors=errors)
 
 
 def double_bound(name: str, factor: float, allowed: Slack) -> float:

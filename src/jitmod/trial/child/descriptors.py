@@ -1,7 +1,8 @@
 """Text that does not come through Python's streams: of programs that a call starts, of forked workers, of C code.
 
-Descriptor 1 is listened to all the time. Descriptor 2 is only from the moment on when a program is started: XLA writes
-its own warnings there, as often as it compiles, and what it says before a crash has to arrive.
+Descriptor 1 is listened to all the time. Descriptor 2 is only from the moment on when a program is started, or when it
+is opened by its name: XLA writes its own warnings there, as often as it compiles, and what it says before a crash has
+to arrive.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from . import guard
 from .writes import PROGRAMS
 
 _STARTS = PROGRAMS | {"os.fork", "os.forkpty"}
+_BY_NAME = (2, "/dev/stderr", "/dev/fd/2", "/proc/self/fd/2")
 _OF_XLA = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d.*\n?", re.MULTILINE)
 
 
@@ -73,9 +75,11 @@ def listening(taken: Taken) -> Iterator[None]:
         taken.end()
 
 
-def _audit(event: str, _: tuple[object, ...]) -> None:
+def _audit(event: str, arguments: tuple[object, ...]) -> None:
     if event in _STARTS and _taken:
         _taken[-1].programs += 1
+        _taken[-1].take(2)
+    elif event == "open" and _taken and arguments[0] in _BY_NAME:
         _taken[-1].take(2)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import io
 import os
 import shutil
@@ -15,10 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from . import guard, text
-from .snapshot import Entry, snapshot
+from . import contents, guard
 from .writes import Write
 
 _FOREIGN = tuple(os.path.realpath(p) + os.sep for p in (sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()))
@@ -66,16 +62,17 @@ def own_folder(scratch: str, relative: str) -> str:
 def written(folder: str) -> Iterator[dict[str, Any]]:
     """Fills the dictionary, when the block ends, with what it wrote: text by lines, arrays, or what kind it is."""
     found: dict[str, Any] = {}
-    before = {path: _stamp(path) for path in _flushed(folder)}
+    before = {path: _stamp(path) for path in [*_flushed(folder), *_own_files(folder)]}
     _watch.touched = set()
     try:
         yield found
     finally:
         touched, _watch.touched = _watch.touched, None
-        later = {path for path in _flushed(folder) if _stamp(path) != before.get(path)}  # by files that were open
-        for path in sorted(touched | (later & before.keys())):
+        later = {path for path in _flushed(folder) if path in before}  # by files that were open
+        later.update(_own_files(folder))  # by other programs and libraries, which nobody hears
+        for path in sorted(touched | {path for path in later if _stamp(path) != before.get(path)}):
             name = os.path.relpath(path, folder) if path.startswith(folder + os.sep) else path
-            found[name] = _contents(path)
+            found.update(contents.read(path, name))
 
 
 def _flushed(folder: str) -> list[str]:
@@ -91,68 +88,20 @@ def _flushed(folder: str) -> list[str]:
     return paths
 
 
+def _own_files(folder: str) -> Iterator[str]:
+    """The files in a scratch folder that are no links to the user's."""
+    for place, _, names in os.walk(folder):
+        if os.path.basename(place) != "__pycache__":
+            paths = (os.path.join(place, name) for name in names)
+            yield from (path for path in paths if not os.path.islink(path))
+
+
 def _stamp(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size
-
-
-class Binary(str):
-    """The digest of a file that is neither text nor arrays. Where two runs of the baseline differ, it says nothing."""
-
-    __slots__ = ()
-
-
-def entries(files: dict[str, Any], name: str) -> list[Entry]:
-    """The arrays of a file; text is compared as text is."""
-    contents = files[name]
-    if isinstance(contents, Binary):
-        return snapshot(f"binary, SHA-256 {contents}", f"file {name}")
-    return snapshot(contents, f"file {name}") if not is_text(contents) else []
-
-
-def lines(files: dict[str, Any], name: str) -> list[tuple[str, str]]:
-    return [(f"{text.FILE}{name}", line) for line in files[name]] if is_text(files[name]) else []
-
-
-def is_text(contents: Any) -> bool:
-    return isinstance(contents, list) and all(isinstance(line, str) for line in contents)
-
-
-def _contents(path: str) -> Any:
-    if os.path.isdir(path):
-        return "a folder"
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError:
-        return "gone"
-    arrays = _arrays(data)
-    if arrays is not None:
-        return arrays
-    try:
-        said = data.decode("utf-8")
-    except UnicodeDecodeError:
-        said = "\0"
-    return said.splitlines() if "\0" not in said else Binary(hashlib.sha256(data).hexdigest())
-
-
-def _arrays(data: bytes) -> Any:
-    """The arrays of a .npy or .npz file, or of several .npy files one after the other, as equinox writes them."""
-    try:
-        if data.startswith(b"PK"):
-            with np.load(io.BytesIO(data)) as archive:
-                return {name: archive[name] for name in archive.files}
-        if not data.startswith(b"\x93NUMPY"):
-            return None
-        stream, found = io.BytesIO(data), []
-        while stream.tell() < len(data):
-            found.append(np.load(stream))
-        return tuple(found)
-    except (OSError, ValueError, EOFError, KeyError):
-        return None
 
 
 def _touch(write: Write) -> None:

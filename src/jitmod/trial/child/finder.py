@@ -25,6 +25,7 @@ Transform = Callable[[str, ast.Module], ast.Module]
 listeners: list[Callable[[ModuleType], None]] = []
 """Called with every module of the project after it was loaded."""
 
+OLD = "<the baseline's "  # what the files of old functions that stand beside new ones are called
 _STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"])
 
 
@@ -42,6 +43,10 @@ class Tree:
         if path not in self._relative:
             self._relative[path] = self._find_relative(os.path.realpath(path))
         return self._relative[path]
+
+    def has_code(self, file: str) -> bool:
+        """Is it, by the file name of its code, a function of the project, of either version?"""
+        return file.startswith(OLD) or self.relative(file) is not None
 
     def _find_relative(self, real: str) -> str | None:
         parts = real.split(os.sep)

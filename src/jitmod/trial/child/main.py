@@ -116,7 +116,7 @@ def _serve_arm(request: dict[str, Any], descriptor: int, deadline: float) -> Non
 
 
 def _bench(request: dict[str, Any]) -> Bench:
-    from . import bars, capture
+    from . import bars, capture, logs
     from .arms import Bench, Place
 
     sys.argv[:] = [request["job"]["workload"]["run"].partition(":")[0]]
@@ -125,6 +125,7 @@ def _bench(request: dict[str, Any]) -> Bench:
     )
     if request.get("asked", request["role"]) == "explore":
         bars.listen()
+        logs.listen(bench.any_tree)
     return bench
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dis
 import functools
 import gc
@@ -20,7 +19,6 @@ from .snapshot import Entry, is_filled, is_function, outline, snapshot
 
 _LARGE = 1 << 26  # bytes of an array beyond which its contents are not read
 _CACHED = type(functools.lru_cache(len))
-_CONTAINERS = (dict, list, set, collections.deque)
 _RESULTS = {"python float", "python complex"}
 _STORE = dis.opmap["STORE_GLOBAL"]
 _NOT_DATA = {"callable", "code", "opaque", "tracer", "cycle", "shared"}
@@ -122,18 +120,24 @@ def _cache(function: Any) -> list[Any]:
 
 def difference(
     expected: Mapping[str, list[Entry]],
+    again: Mapping[str, list[Entry]],
     got: Mapping[str, list[Entry]],
     known: Collection[str],
     factor: float,
     slack: compare.Slack | None = None,
 ) -> tuple[dict[str, Any] | None, dict[str, float]]:
-    """How the changed globals differ: the failure, and the errors. `known` are the names of the baseline."""
+    """How the changed globals differ: the failure, and the errors. `known` are the names of the baseline.
+
+    What two of its runs, `expected` and `again`, do not have in common says nothing.
+    """
     errors: dict[str, float] = {}
     for name in sorted({*expected, *(n for n in got if n in known)}):
+        if (name in expected) != (name in again):
+            continue
         if name not in got or name not in expected:
             said = ("changed by the call", "left alone") if name in expected else ("left alone", "changed by the call")
             return {"test": "effects", "path": name, "expected": said[0], "got": said[1]}, errors | {name: math.inf}
-        compared = compare.compare(expected[name], got[name], factor, slack=slack)
+        compared = compare.stable(expected[name], again[name], got[name], factor, True, slack)
         errors |= compared.errors
         if compared.failure is not None:
             return {**compared.failure, "test": "effects"}, errors
@@ -147,7 +151,7 @@ def _data(modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[str, Any]]:
             place = f"{module_name}.{name}"
             if _is_dunder(name):
                 continue
-            if not isinstance(value, CODE) and not is_function(value):
+            if _is_data_of(value):
                 yield place, value
             elif isinstance(value, type | types.FunctionType) and value.__module__ == module_name:
                 yield from ((f"{place}.{attribute}", held) for attribute, held in _carried(value))
@@ -172,12 +176,19 @@ def _attributes(value: type | types.FunctionType) -> list[tuple[str, Any]]:
 
 
 def _bound(function: types.FunctionType) -> list[tuple[str, Any]]:
-    """Containers that outlive a call."""
+    """What outlives a call."""
     found = [*enumerate(function.__defaults__ or ()), *sorted((function.__kwdefaults__ or {}).items())]
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     found += [(name, cell.cell_contents) for name, cell in cells if is_filled(cell)]
-    kept = [(f"<{name}>", held) for name, held in found if isinstance(held, _CONTAINERS)]
-    return [(name, held) for name, held in kept if "__builtins__" not in held]  # globals are told by themselves
+    kept = [(f"<{name}>", held) for name, held in found if _is_data_of(held)]
+    return [(name, held) for name, held in kept if type(held) is not dict or "__builtins__" not in held]
+
+
+def _is_data_of(value: Any) -> bool:
+    """Something that a call may change, also by way of a method that is bound to it; globals are told by themselves."""
+    if isinstance(value, types.MethodType | types.BuiltinFunctionType):
+        return value.__self__ is not None and not isinstance(value.__self__, type | types.ModuleType)
+    return not isinstance(value, CODE) and not is_function(value)
 
 
 def _is_dunder(name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import compare, files, module_state, sharing, surroundings, text
+from . import compare, contents, module_state, outside, sharing, surroundings, text
 from .program import Observation
 
 
@@ -44,17 +44,18 @@ class Reference:
     def judge(self, number: int, got: Observation, slack: compare.Slack | None = None) -> Judged:
         """How a call differs from the baseline's call of the same number. `slack` widens the bounds of some parts."""
         expected, again = self.first[number], self.again[number]
-        earlier = compare.compare(expected.earlier, got.earlier, self.factor, self.judges_values, slack)
+        bounds = self.factor, self.judges_values, slack
+        earlier = compare.stable(expected.earlier, again.earlier, got.earlier, *bounds)
         by_metric = expected.metric is not None
         values = self.judges_values and not by_metric
         output = compare.compare(expected.output, got.output, self.factor, values, slack)
-        arguments = compare.compare(expected.arguments, got.arguments, self.factor, self.judges_values, slack)
+        arguments = compare.stable(expected.arguments, again.arguments, got.arguments, *bounds)
         failures = [output.failure, *({**c.failure, "test": "effects"} for c in (arguments, earlier) if c.failure)]
         if by_metric and got.metric is not None:
             failures.insert(1, _metric_failure(expected, got, self.metric_tolerance or 1e-4))
         errors = {**output.errors, **arguments.errors, **earlier.errors}
         for found in (
-            module_state.difference(expected.globals, got.globals, expected.known, self.factor, slack),
+            module_state.difference(expected.globals, again.globals, got.globals, expected.known, self.factor, slack),
             _process_failure(expected, again, got),
             _lines_failure("text", (expected.lines, again.lines, got.lines), self.factor, slack),
             _files_failure(expected, again, got, self.factor, slack),
@@ -118,10 +119,12 @@ def _process_failure(expected: Observation, again: Observation, got: Observation
     What comes with a library stays with the process: it is there once, whoever imports that first.
     """
     one, two, three = expected.process, again.process, got.process
-    excused = surroundings.OF_IMPORTS if got.loads else ()
     for name in sorted(one.keys() | three.keys()):
-        if one.get(name) == two.get(name) != three.get(name) and not (name not in one and name.startswith(excused)):
-            said = [found.get(name, "as it was before the call") for found in (one, three)]
+        imported = got.imports if name.endswith(surroundings.LOADING) else got.loads
+        excused = imported and name not in one and name.startswith(surroundings.OF_IMPORTS)
+        if one.get(name) == two.get(name) != three.get(name) and not excused:
+            same = "none" if name == outside.NAME else "as it was before"
+            said = [found.get(name, same) for found in (one, three)]
             failure = {"test": "effects", "path": name, "expected": said[0][:200], "got": said[1][:200]}
             return failure, {name: math.inf}
     return None, {}
@@ -138,15 +141,14 @@ def _files_failure(
         if name not in got.files:
             missing = {"test": "effects", "path": f"file {name}", "expected": "written", "got": "not written"}
             return missing, {f"file {name}": math.inf}
-        if isinstance(expected.files[name], files.Binary) and expected.files[name] != again.files[name]:
+        if isinstance(expected.files[name], contents.Binary) and expected.files[name] != again.files[name]:
             continue
-        arrays = compare.compare(
-            files.entries(expected.files, name), files.entries(got.files, name), factor, slack=slack
-        )
+        before, twin, after = (contents.entries(o.files, name) for o in (expected, again, got))
+        arrays = compare.stable(before, twin, after, factor, slack=slack)
         errors |= arrays.errors
         if arrays.failure is not None:
             return {**arrays.failure, "test": "effects"}, errors
-        one, two, three = (files.lines(o.files, name) for o in (expected, again, got))
+        one, two, three = (contents.lines(o.files, name) for o in (expected, again, got))
         failure, more = _lines_failure(f"file {name}", (one, two, three), factor, slack)
         errors |= more
         if failure is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import collections
+import contextvars
 import copyreg
 import dataclasses
 import enum
@@ -27,6 +28,7 @@ _SCALARS = (int, float, complex, str, bytes)
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+|\bid=\d+")
 LIBRARIES = {"jax", "jaxlib"}
+_OF_FRAMES = "JAX has removed its internal frames"
 KEY = "<key>"  # how the key of an entry is reached that no text names
 _OPEN = (tuple, list, Mapping, functools.partial, BaseException)
 
@@ -69,7 +71,11 @@ def parts(value: Any) -> Parts | None:
     if items is not None:
         return iter([*items, *_named(value)])
     if isinstance(value, BaseException):
-        return iter([(".args", value.args), *_named(value)])
+        return iter([(".args", value.args), *_noted(value)])
+    if isinstance(value, contextvars.ContextVar):
+        return iter([(".value", value.get(None))])
+    if isinstance(value, threading.local):
+        return iter([(f".{name}", item) for name, item in sorted(vars(value).items())])
     if isinstance(value, weakref.ref):
         return iter([(".referent", value())])
     if isinstance(value, types.GeneratorType):
@@ -134,14 +140,28 @@ def _named(value: Any) -> list[tuple[str, Any]]:
     return [(f".{name}", item) for name, item in sorted(attributes(value).items())]
 
 
+def _noted(error: BaseException) -> list[tuple[str, Any]]:
+    """The attributes of an exception, and what it was raised from. What jax says about its own frames is left out."""
+    named = dict(_named(error))
+    notes = [note for note in getattr(error, "__notes__", ()) if _OF_FRAMES not in str(note)]
+    named |= {".__notes__": notes}
+    cause = error.__cause__
+    if cause is not None and type(cause).__module__.partition(".")[0] not in LIBRARIES:
+        named[".__cause__"] = cause
+    return sorted((name, held) for name, held in named.items() if name != ".__notes__" or notes)
+
+
 def _registered(value: Any) -> Parts | None:
-    """The children and the static data of a class that is registered as a pytree node."""
+    """The children and the static data of a class that is registered as a pytree node, and what it has besides."""
     children, tree = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
     if len(children) == 1 and children[0][1] is value:
         return None
     found = [(jax.tree_util.keystr(keys), child) for keys, child in children]
     data = tree.node_data()  # type: ignore[attr-defined]
-    return iter(found if data is None or data[1] is None else [*found, (".static", data[1])])
+    known = {id(child) for _, child in found}
+    own = type(value).__module__.partition(".")[0] not in LIBRARIES
+    hidden = [(name, item) for name, item in _named(value) if id(item) not in known] if own else []
+    return iter(found + ([] if data is None or data[1] is None else [(".static", data[1])]) + hidden)
 
 
 def _inside(value: Any) -> Parts | None:

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import files, guard, module_state, replay, sabotage, sharing, state, surroundings, targets, tests
+from . import files, guard, module_state, outside, replay, sabotage, sharing, state, surroundings, targets, tests
 from .capture import Router, shown
 from .snapshot import Entry, arrays, snapshot
 from .world import World
@@ -41,9 +41,9 @@ class Observation:
 
     `earlier` is the output of the call before, if that looks otherwise by now: its buffers are used again. `globals`
     are the module globals that it changed, `known` the names of all there were, `process` is what else it changed for
-    those that come later, by name and in words; `loads`: it imported libraries; `cached` are functions that keep
-    results, `rebound` are globals that functions set. `shared` are the parts of the output that are one. `rep` is the
-    number of the call.
+    those that come later, by name and in words; `loads`: it imported libraries, `imports`: loading its code did;
+    `cached` are functions that keep results, `rebound` are globals that functions set. `shared` are the parts of the
+    output that are one. `rep` is the number of the call.
     """
 
     output: list[Entry] = field(default_factory=list)
@@ -62,6 +62,7 @@ class Observation:
     cached: frozenset[str] = frozenset()
     process: dict[str, str] = field(default_factory=dict)
     loads: bool = False
+    imports: bool = False
     shared: frozenset[sharing.Shared] = frozenset()
     rebound: frozenset[str] = frozenset()
 
@@ -84,12 +85,15 @@ class Program:
         self._routers = routers
         with world:
             self._seed_generators(0)
+            found, libraries = surroundings.now(world.folder), set(sys.modules)
             bound = replay.bind(world, workload) or _bound(world, workload["run"], script_names)
             self._run = bound[0] if bound else _function(world, workload["run"])
             setup = _function(world, workload["setup"]) if workload.get("setup") else None
             self._setup = bound[1] if bound else setup
             self._metric = _function(world, workload["metric"]) if workload.get("metric") else None
             late = state.set_too_late()
+            self._loaded = surroundings.of_loading(found, surroundings.now(world.folder))
+        self._imports = bool(sys.modules.keys() - libraries - world.modules.keys())
         if late:
             why = "which comes too late in a trial; set that in the environment, or by jax.config.update"
             raise WorkloadError(f"its code sets {', '.join(late)}, {why}")
@@ -110,12 +114,15 @@ class Program:
         """Call the workload once, with `given` or with its own arguments, and write down everything visible."""
         try:
             arguments = self.arguments(rep) if given is None else given
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # also one of asyncio, or an interrupt that it raises itself
             return Observation(error=_refused() or describe(error))
         before = snapshot(arguments, "arguments")
         known = module_state.state(self.world.modules)
         try:
-            with self.world, shown(self._routers, self.world.tree) as seen, files.written(self.world.folder) as written:
+            with (
+                self.world, shown(self._routers, self.world.tree) as seen, files.written(self.world.folder) as written,
+                outside.listening(self.world.tree) as done,
+            ):  # fmt: skip
                 self._seed_generators(rep)
                 found, libraries = surroundings.now(self.world.folder), set(sys.modules)
                 start = time.perf_counter()
@@ -131,7 +138,7 @@ class Program:
             changed = module_state.changed(known, self.world.modules)
             self._changes |= changed.keys()
             self._mutates |= not _identical(before, after)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             return Observation(error=_refused() or describe(error))
         refused = _refused()
         if refused is not None:
@@ -139,8 +146,9 @@ class Program:
         return Observation(
             noted, after, seen.lines, frozenset(seen.library_warnings), not _identical(before, after), metric,
             earlier=earlier, globals=changed, known=frozenset(known), files=written, seconds=seconds, rep=rep,
-            cached=module_state.cached(self.world.modules), process=surroundings.changes(found, left),
-            loads=bool(loaded - self.world.modules.keys()), shared=together,
+            cached=module_state.cached(self.world.modules),
+            process={**surroundings.changes(found, left), **done, **self._loaded},
+            loads=bool(loaded - self.world.modules.keys()), imports=self._imports, shared=together,
             rebound=module_state.rebound(self.world.modules),
         )  # fmt: skip
 

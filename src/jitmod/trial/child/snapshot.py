@@ -5,6 +5,7 @@ Two worlds have two classes of every name, so `isinstance`, tree definitions and
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import hashlib
 import types
@@ -25,7 +26,10 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 @dataclass(frozen=True)
 class Entry:
-    """One container or leaf. `kind` tells jax arrays, numpy arrays and Python values apart; `data` is a host copy."""
+    """One container or leaf. `kind` tells jax arrays, numpy arrays and Python values apart; `data` is a host copy.
+
+    `order` has the keys of a dictionary as they come, and is empty where they are sorted.
+    """
 
     path: str
     kind: str
@@ -34,6 +38,7 @@ class Entry:
     shape: tuple[int, ...] = ()
     weak: bool = False
     data: Any = None
+    order: tuple[str, ...] = ()
 
     def describe(self) -> str:
         shape = f" {self.dtype}{list(self.shape)}" if self.dtype else ""
@@ -124,7 +129,7 @@ class _Walk:
             return Entry(path, "cycle" if id(value) in self.above else "shared", "", data=known), None
         try:
             entry = _leaf(value, path, self.data)
-            inner = None if entry is not None and entry.kind != "callable" else _opened(value)
+            inner = _opened(value) if entry is None or entry.kind == "callable" else _carried(value)
         except Exception:  # a class that answers in its own way, and not well
             return Entry(path, "opaque", _name(type(value))), None
         if inner is not None:
@@ -132,8 +137,36 @@ class _Walk:
             self.kept.append((value, inner))
         if entry is None:
             kind = "opaque" if inner is None else "container"
-            entry = Entry(path, kind, _name(type(value)), data=None if inner is None else parts.count(value))
+            size = None if inner is None else parts.count(value)
+            entry = Entry(path, kind, _name(type(value)) + _promises(type(value)), data=size, order=_order(value))
         return entry, inner
+
+
+def _carried(value: Any) -> list[tuple[str, Any]] | None:
+    """What an array of a class of its own has beside its items."""
+    if not isinstance(value, np.ndarray) or type(value).__module__.partition(".")[0] == "numpy":
+        return None
+    return [(f".{name}", item) for name, item in sorted(parts.attributes(value).items())] or None
+
+
+def _promises(kind: type) -> str:
+    """What a dataclass says of its instances: how they compare, and whether they stay as they are."""
+    found: Any = getattr(kind, "__dataclass_params__", None)
+    names = [name for name in ("eq", "order", "frozen") if getattr(found, name, False)]
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _order(value: Any) -> tuple[str, ...]:
+    """Compiled functions give dictionaries with sorted keys, but for those whose class says that order matters."""
+    if not isinstance(value, dict) or len(value) < 2:
+        return ()
+    keys = list(value)
+    if type(value) in (dict, collections.defaultdict):
+        with contextlib.suppress(TypeError):  # keys that cannot be sorted
+            if keys == sorted(keys):
+                return ()
+    said = tuple(map(repr, keys))
+    return said if all(map(parts.is_plain, said)) else ()  # without a name, they are compared as they come
 
 
 def _copied(array: Any) -> Any:
@@ -195,7 +228,8 @@ def _opened(value: Any) -> list[tuple[str, Any]] | None:
         ]
     if isinstance(value, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(value)
-        return [(".data", np.where(mask, np.zeros((), value.dtype), value.data)), (".mask", mask)]
+        data = np.where(mask, np.zeros((), value.dtype), value.data)
+        return [(".data", data), (".mask", mask), (".fill_value", np.asarray(value.fill_value, value.dtype))]
     if isinstance(value, np.ndarray | np.void) and value.dtype.names is not None:
         return [(f"[{field!r}]", value[field]) for field in value.dtype.names]
     if isinstance(value, np.ndarray):
@@ -213,8 +247,9 @@ def _sorting(value: Any) -> str:
 
 def _closure(value: Any) -> list[tuple[str, Any]] | None:
     """What a function carries along, beside its name."""
-    if isinstance(value, types.MethodType):
-        return [(".self", value.__self__)] if not isinstance(value.__self__, type | types.ModuleType) else None
+    if isinstance(value, types.MethodType | types.BuiltinFunctionType):
+        owner = value.__self__
+        return None if owner is None or isinstance(owner, type | types.ModuleType) else [(".self", owner)]
     function = value
     while hasattr(function, "__wrapped__") and not isinstance(function, type):
         function = function.__wrapped__

@@ -32,6 +32,11 @@ _THREADS, _EXITS = "threads left running", "functions registered with atexit"
 OF_IMPORTS = ("os.environ", "logger ", "warnings.filters", "sys.meta_path", _EXITS)
 """What the names of things begin with that libraries change when they are imported."""
 
+LOADING = ", when it is loaded"
+"""What the names of changes end in that loading a project leaves."""
+
+_OWN = ("sys.path", "sys.meta_path", "current folder", "random.", "np.random.", "jax.config.jax_compilation_cache",
+        "jax.config.jax_persistent_cache", "jax.config.jax_enable_compilation_cache")  # fmt: skip
 _USUAL = (logging.NOTSET, True, False, (), ())  # what nobody has configured of a logger
 weakref.finalize(random, int).detach()  # the first one of a process registers a function with atexit
 
@@ -144,6 +149,15 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, st
         elif _differ(old, new):
             found[name] = f"{new - before[name]:+d}" if name == _EXITS and new is not None else _said(new)
     return found
+
+
+def of_loading(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
+    """What loading a project leaves changed, as `changes` says it, but for what makes no difference to others.
+
+    Paths are for its own imports, generators are seeded after that, and where compiled code is kept changes only times.
+    """
+    found = changes(before, after)
+    return {name + LOADING: said for name, said in found.items() if not name.startswith(_OWN)}
 
 
 def _drawn() -> tuple[Any, ...]:

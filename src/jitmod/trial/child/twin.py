@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import sabotage
+from .finder import OLD
 from .pairs import Pair, binders, find, twin_statements
 from .probes import Probes
 from .wrap import unseen
@@ -94,7 +95,7 @@ class Twins:
         self._probes.watch_loops(tree, path)
         if self._spoil is not None:
             sabotage.round_whole(tree)
-        exec(compile(ast.fix_missing_locations(tree), f"<the baseline's {path}>", "exec"), space)
+        exec(compile(ast.fix_missing_locations(tree), f"{OLD}{path}>", "exec"), space)
 
 
 def _without(function: Callable[..., Any], count: int | None, added: Collection[str]) -> Callable[..., Any]:
