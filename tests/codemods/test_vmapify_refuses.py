@@ -666,6 +666,7 @@ ELSEWHERE = {
     "carry-type", "growing-carry", "results-escape", "effect-order", "negative-index", "mixed-context", "split-memory",
     "too-few-steps", "too-small", "cached-factory", "growing-shape", "frozen-by-jit", "state-not-returned", "same-key",
     "accumulation-order", "donated-later-read", "bowler-cannot-parse", "unblocked-timing", "cold-timing",
+    "unused-suppression",
 }  # fmt: skip
 
 

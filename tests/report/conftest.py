@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from runs import DIFF, HOSTILE, MEASURED, PARITY
+from run_documents import DIFF, HOSTILE, MEASURED, PARITY
 
 from jitmod.delivery.queue import Entry
 from jitmod.model import Assumption, Edit, Knob, Outcome, Patch, Refusal, Site, SourceError, Status, Variant, Verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from runs import DIFF
+from run_documents import DIFF
 
 from jitmod.report.html.diffs import Piece, Row, rows, visible
 

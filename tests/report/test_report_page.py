@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import HOSTILE, strings
+from run_documents import HOSTILE, strings
 
 from jitmod.report.html.page import render
 from jitmod.report.html.reading import BadRun, read
