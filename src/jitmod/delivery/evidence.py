@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jitmod.delivery.figures import one_line
+from jitmod.delivery.judged import judged
 from jitmod.model import Verdict
 from jitmod.trial import gate
 from jitmod.trial.job import SCHEMA_VERSION, digest, for_workload, plain
@@ -35,17 +35,7 @@ def document(
     return {
         "schema_version": evidence.get("schema_version", SCHEMA_VERSION),
         "jitmod": version,
-        "verdict": str(verdict.status),
-        "test": verdict.test,
-        "why": one_line(verdict.why),
-        "device": verdict.device,
-        "speedup": plain(verdict.speedup),
-        "speedup_ci": plain(verdict.speedup_ci),
-        "cold": plain(verdict.cold),
-        "compiles": plain(verdict.compiles),
-        "parity": plain(verdict.parity),
-        "memory": plain(verdict.memory),
-        "knobs": plain(verdict.knobs),
+        **judged(verdict),
         "digest": verdict.evidence_digest,
         **planned,
         "evidence": plain(evidence),

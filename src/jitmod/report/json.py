@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from jitmod.delivery.figures import one_line
+from jitmod.delivery.judged import judged
 from jitmod.delivery.queue import Entry
 from jitmod.model import Outcome, Patch, SourceError, Verdict
 from jitmod.report.run import Run
@@ -70,17 +70,7 @@ def _finding(entry: Entry) -> dict[str, Any]:
 
 def _trial(verdict: Verdict, outcome: Outcome | None) -> dict[str, Any]:
     return {
-        "verdict": str(verdict.status),
-        "test": verdict.test,
-        "why": one_line(verdict.why),
-        "device": verdict.device,
-        "speedup": plain(verdict.speedup),
-        "speedup_ci": plain(verdict.speedup_ci),
-        "cold": plain(verdict.cold),
-        "compiles": plain(verdict.compiles),
-        "parity": plain(verdict.parity),
-        "memory": plain(verdict.memory),
-        "knobs": plain(verdict.knobs),
+        **judged(verdict),
         "measured": plain(verdict.measured),
         "evidence": verdict.evidence_digest,
         "commit": outcome.commit if outcome is not None else None,
