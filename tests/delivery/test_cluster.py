@@ -70,6 +70,7 @@ def run(ray: Ray, monkeypatch: pytest.MonkeyPatch, share: Share, *, needs_gpu: b
     """What came of two jobs."""
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", raising=False)
     jobs = [{"id": name, "budget": 60.0, "workload": {}, "otherwise": [{}], "require_gpu": needs_gpu} for name in "ab"]
     tasks = [Task(job["id"], job, Path(f"{job['id']}.json")) for job in jobs]
     done = on_ray(Path("clone"), Path("python"), share)(tasks)
@@ -94,6 +95,19 @@ def test_a_trial_has_its_share_alone(
     options = {"num_gpus": gpus, "num_cpus": cpus, "max_calls": 1, "max_retries": 1}
     assert ray.asked == {**options, "timeout": 2 * 60.0 + 180.0} and ray.ended
     assert ray.began == {"include_dashboard": False, "log_to_driver": False}
+
+
+@pytest.mark.parametrize("address", [None, "10.0.0.1:6379"])
+def test_a_cluster_of_its_own_is_reached_from_this_machine_alone(
+    address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the name that Ray knows it by; `make cluster` looks at the addresses that a real one listens on."""
+    run(Ray({"CPU": 2.0}), monkeypatch, Share(1))
+    monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
+    if address:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    on_ray(Path("clone"), Path("python"), Share(1))
+    assert os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER") == (None if address else "0")
 
 
 def test_a_lost_worker_costs_one_job(monkeypatch: pytest.MonkeyPatch) -> None:

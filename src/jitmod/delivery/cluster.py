@@ -23,6 +23,7 @@ from jitmod.delivery.worker import Missing
 
 _GRACE = 180.0  # seconds beyond its budget in which a trial has to come back
 _RETRIES = 1  # of a job whose worker was lost
+_IS_REACHABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # whether other machines can join: off, Ray keeps to the loopback
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def in_worker(job: dict[str, Any], folder: str, python: str, cpus: int) -> tuple
 def on_ray(
     folder: Path, python: Path, share: Share, work: Work = in_worker, declared: Mapping[str, int] | None = None
 ) -> Runner:
-    """On the cluster at RAY_ADDRESS, else on one of this machine alone, which asks for a token as well.
+    """On the cluster at RAY_ADDRESS, else on one of this machine alone, on its loopback; both ask for a token.
 
     Every machine has the clone and the interpreter at the same paths. `declared` is what a cluster of this machine
     says that it has, where that is not what it has. Raises `DeliveryError` where Ray is not there.
@@ -86,6 +87,8 @@ def _finished(ray: Any, reference: Any, task: Task) -> Finished:
 
 
 def _ray() -> Any:
+    if "RAY_ADDRESS" not in os.environ:
+        os.environ.setdefault(_IS_REACHABLE, "0")  # read when Ray is imported
     try:
         import ray
     except ImportError:
