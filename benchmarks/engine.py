@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--generated", type=int, default=10_000)
     chosen = parser.parse_args()
-    os.environ.pop("XDG_CACHE_HOME", None)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every program is compiled once, as where it is installed
     with tempfile.TemporaryDirectory(prefix="jitmod-engine-") as scratch:
         os.environ["XDG_CACHE_HOME"] = f"{scratch}/cache"
         real = _copied(chosen.folders or _installed(), Path(scratch) / "real")

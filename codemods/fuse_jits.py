@@ -205,9 +205,17 @@ def g(x: jax.Array):
                 continue
             if composite is not None:
                 wholes[function] = composite
-        for block in Blocks(module, effects, contexts, code, of_pure_ones=True).find():
-            if isinstance(block, Block) and block.function not in wholes:
-                finding = self._of_block(block, composites, costs, effects, contexts, namer)
+
+        def admits(statements: Sequence[ast.stmt], function: Function) -> bool:
+            """Whether a stretch of `statements` may be worth a jit: not unless all of them together are."""
+            if function in wholes or not self._is_hot(statements[0], function, contexts):
+                return False
+            dispatches = [d for statement in statements for d in composites.dispatches(statement, module)]
+            return composites.worth(dispatches, statements, module, costs)
+
+        for block in Blocks(module, effects, contexts, code, of_pure_ones=True, admits=admits).find():
+            if isinstance(block, Block):
+                finding = self._of_block(block, composites, costs, effects, namer)
                 if finding is not None:
                     found.append(finding)
                     refused.pop(block.function, None)
@@ -240,12 +248,12 @@ def g(x: jax.Array):
         return self._checked(site, document, variants, message)
 
     def _of_block(
-        self, block: Block, composites: Composites, costs: Costs, effects: Effects, contexts: Contexts, namer: Namer
+        self, block: Block, composites: Composites, costs: Costs, effects: Effects, namer: Namer
     ) -> Finding | None:
         """The finding of a stretch; None where it is worth nothing, or the business of jitify."""
         document, module = block.module.document, block.module
         found = [d for part in block.parts for d in composites.dispatches(part, module)]
-        if not composites.worth(found, list(block.parts), module, costs) or not self._is_hot(block, contexts):
+        if not composites.worth(found, block.parts, module, costs):
             return None
         eager = EagerCode(module, effects)
         if any(eager.heavy_calls(part) for part in block.parts):
@@ -273,9 +281,8 @@ def g(x: jax.Array):
         message = f"{what}; one compiled function holds it all"
         return self._checked(site, document, variants, message, lambda: (extraction.name,))
 
-    def _is_hot(self, block: Block, contexts: Contexts) -> bool:
-        called = bool(contexts.inference.call_sites(block.function))
-        return called or is_in_loop(block.anchor, block.module)
+    def _is_hot(self, node: ast.AST, function: Function, contexts: Contexts) -> bool:
+        return bool(contexts.inference.call_sites(function)) or is_in_loop(node, function.module)
 
     def _checked(
         self, site: Site, document: Document, make: Callable[[], tuple[Variant, ...]], message: str,

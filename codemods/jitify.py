@@ -159,7 +159,12 @@ def generate(net: eqx.nn.MLP, ids: jax.Array):
         namer = Namer.of(module)
         costs = Costs(effects.inference)
         found: list[Finding] = []
-        for block in Blocks(module, effects, contexts, EagerCode(module, effects)).find():
+
+        def may_be_hot(statements: Sequence[ast.stmt], function: Function) -> bool:
+            tested = any(isinstance(statement, ast.While) for statement in statements)  # its test is in the loop
+            return tested or self._is_hot(statements[0], function, contexts)
+
+        for block in Blocks(module, effects, contexts, EagerCode(module, effects), admits=may_be_hot).find():
             match block:
                 case Blocked():
                     if self._is_hot(block.heavy, block.function, contexts):

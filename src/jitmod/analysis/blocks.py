@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Several
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.hazards import Hazard, hazard
 from jitmod.analysis.jits import Contexts
+from jitmod.analysis.syntax import between
 from jitmod.analysis.tracing import EagerCode
 from jitmod.analysis.values import Routine
 from jitmod.source.nodes import children, walk
@@ -59,13 +60,18 @@ class Blocks:
     contexts: Contexts
     code: EagerCode
     of_pure_ones: bool = False  # also of functions that are pure as a whole, for which the callers' boundary would do
+    admits: Callable[[Several[ast.stmt], Function], bool] = lambda statements, function: True  # cheap, so asked first
 
     def find(self) -> Iterator[Block | Blocked]:
         for function in self.module.functions.values():
             node = function.node
-            if isinstance(node, ast.Lambda) or not any(self.code.heavy_calls(s) for s in node.body):
+            if isinstance(node, ast.Lambda):
                 continue
-            worth = [block for block in _lists(node) if any(self.code.heavy_calls(s) for s in block)]
+            heavy = [call for statement in node.body for call in self.code.heavy_calls(statement)]
+            if not heavy:
+                continue
+            around = {outer for call in heavy for outer in between(call, node, self.module)}
+            worth = [b for b in _lists(node) if not around.isdisjoint(b) and self.admits(b, function)]
             if worth and not self._is_elsewhere(function):
                 for block in worth:
                     yield from self._of_list(block, function)

@@ -10,11 +10,10 @@ from jitmod.analysis import library
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.jits import Contexts
 from jitmod.analysis.values import ClassRef, Instance, Routine, Transformed
-from jitmod.source.nodes import walk
+from jitmod.source.nodes import COMPREHENSIONS, walk
 from jitmod.source.project import Function, SourceModule
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _JITS = ("jax.jit", "equinox.filter_jit")
 _EAGER = ("jax.lax.scan", "jax.lax.map")
 _CACHES = ("functools.lru_cache", "functools.cache", "functools.cached_property")

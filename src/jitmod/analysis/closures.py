@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from jitmod.analysis.boundaries import COMPREHENSIONS, loop_around
+from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.infer import Inference
-from jitmod.source.nodes import walk
+from jitmod.source.nodes import COMPREHENSIONS, walk
 from jitmod.source.project import SourceModule
 
 _KEEPING = frozenset({"append", "add", "insert", "setdefault", "appendleft"})

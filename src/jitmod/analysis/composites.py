@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as Several
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from jitmod.analysis import library
@@ -18,7 +19,7 @@ from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.reaching import reads_of_parameter
 from jitmod.analysis.scalars import Scalars
 from jitmod.analysis.shapes import growing
-from jitmod.analysis.syntax import calls_outside_functions
+from jitmod.analysis.syntax import between, calls_outside_functions
 from jitmod.analysis.tracing import EagerCode, is_fine_under_jit
 from jitmod.analysis.values import (
     Array,
@@ -88,37 +89,62 @@ class Dispatching(EagerCode):
         return False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Composites:
     """Finds them in one project."""
 
     effects: Effects
     contexts: Contexts
+    _called: dict[ast.AST, list[Dispatch | Function]] = field(default_factory=dict)
 
     def dispatches(
         self, root: ast.AST, module: SourceModule, seen: frozenset[Function] = frozenset()
     ) -> list[Dispatch]:
         """The calls of compiled functions below `root`, those of plain functions that it calls included."""
         found: list[Dispatch] = []
-        infer = self.effects.inference
-        for call in calls_outside_functions(root):
-            kind = infer.kind(call.func, module)
-            jit = _jit_of(kind)
-            inner = kind
-            while isinstance(inner, Transformed):
-                inner = inner.base
-            target = inner.target if isinstance(inner, Routine) and isinstance(inner.target, Function) else None
-            if jit is not None:
-                mapped = isinstance(kind, Transformed) and kind.transform not in library.JITS
-                apart = any(isinstance(p, _BRANCHES) for p in _within(call, root, module))
-                found.append(Dispatch(call, module, jit, target, mapped, apart))
-            elif target is not None and target not in seen and kind is inner:
-                body = [target.node.body] if isinstance(target.node, ast.Lambda) else target.node.body
-                more = [d for part in body for d in self.dispatches(part, target.module, seen | {target})]
-                found += more
+        for one in self._calls(root, module):
+            if isinstance(one, Dispatch):
+                found.append(one)
+            elif one not in seen and self._reaches(one):
+                found += [d for part in _body(one) for d in self.dispatches(part, one.module, seen | {one})]
         return found
 
-    def worth(self, found: list[Dispatch], parts: list[ast.AST], module: SourceModule, costs: Costs) -> bool:
+    def _calls(self, root: ast.AST, module: SourceModule) -> list[Dispatch | Function]:
+        """What runs with `root`, in its order: calls of compiled functions, and the plain functions that are called."""
+        if root not in self._called:
+            found: list[Dispatch | Function] = []
+            self._called[root] = found
+            for call in calls_outside_functions(root):
+                kind = inner = self.effects.inference.kind(call.func, module)
+                while isinstance(inner, Transformed):
+                    inner = inner.base
+                target = inner.target if isinstance(inner, Routine) and isinstance(inner.target, Function) else None
+                jit = _jit_of(kind)
+                if jit is not None:
+                    mapped = isinstance(kind, Transformed) and kind.transform not in library.JITS
+                    apart = any(isinstance(p, _BRANCHES) for p in between(call, root, module))
+                    found.append(Dispatch(call, module, jit, target, mapped, apart))
+                elif target is not None and kind is inner:
+                    found.append(target)
+        return self._called[root]
+
+    def _reaches(self, function: Function) -> bool:
+        """Whether a plain function calls a compiled one, itself or through others."""
+        seen, todo = {function}, [function]
+        while todo:
+            current = todo.pop()
+            known = self.effects.dispatching.get(current)
+            called = [c for part in _body(current) for c in self._calls(part, current.module)] if known is None else []
+            if known or any(isinstance(one, Dispatch) for one in called):
+                self.effects.dispatching[function] = True
+                return True
+            fresh = {one for one in called if isinstance(one, Function)} - seen
+            seen |= fresh
+            todo += fresh
+        self.effects.dispatching.update(dict.fromkeys(seen, False))
+        return False
+
+    def worth(self, found: list[Dispatch], parts: Iterable[ast.AST], module: SourceModule, costs: Costs) -> bool:
         """Whether one compiled call would take the place of several, or of one with much eager work around it.
 
         `vmap` of a compiled function is traced at every call, so that it counts as several.
@@ -296,6 +322,10 @@ def _jit_of(kind: Kind) -> str | None:
     return found if found in _JITS else None
 
 
+def _body(function: Function) -> Several[ast.AST]:
+    return [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
+
+
 def _holds_only_arrays(kind: Kind) -> bool:
     """Arrays, and tuples and lists of them; a jit gives the keys of a dict another order."""
     match kind:
@@ -310,13 +340,3 @@ def _holds_only_arrays(kind: Kind) -> bool:
 
 def _is_generator(node: ast.FunctionDef) -> bool:
     return any(isinstance(n, ast.Yield | ast.YieldFrom) for n in walk(node))
-
-
-def _within(node: ast.AST, root: ast.AST, module: SourceModule) -> Iterator[ast.AST]:
-    """The nodes around `node`, `root` included."""
-    if node is root:
-        return
-    for parent in module.ancestors(node):
-        yield parent
-        if parent is root:
-            return

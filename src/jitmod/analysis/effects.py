@@ -61,6 +61,9 @@ class Effects:
     changes_cut: int = 0
     channels: dict[Function, frozenset[Access]] = field(default_factory=dict)  # remembered by `channels.of_function`
     reaching_boundary: dict[Function, bool] = field(default_factory=dict)  # remembered by `jits.is_heavy`
+    dispatching: dict[Function, bool] = field(default_factory=dict)  # remembered by `composites`
+    reaching: dict[type, dict[Function, bool]] = field(default_factory=dict)  # by the classes of `tracing`
+    iterating: dict[type, dict[Function, bool]] = field(default_factory=dict)  # the same
 
     @cached_property
     def frozen(self) -> Frozen:

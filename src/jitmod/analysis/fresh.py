@@ -113,10 +113,9 @@ def _runs_code(cls: Class, infer: Inference) -> bool:
 def _returns_fresh(function: Function, infer: Inference, depth: int) -> bool:
     """A function that does nothing but to return something new."""
     node = function.node
-    if isinstance(node, ast.Lambda) or any(isinstance(n, ast.Yield | ast.YieldFrom) for n in function.own_nodes):
+    if isinstance(node, ast.Lambda) or function.is_generator:
         return False
-    returns = [n for n in function.own_nodes if isinstance(n, ast.Return)]
-    values = [r.value for r in returns if r.value is not None]
+    values = [r.value for r in function.returns if r.value is not None]
     return bool(values) and all(is_fresh(v, function.module, infer, depth - 1) for v in values)
 
 

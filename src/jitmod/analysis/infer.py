@@ -45,10 +45,9 @@ from jitmod.analysis.values import (
     unpacked,
     with_length_token,
 )
+from jitmod.source.nodes import COMPREHENSIONS
 from jitmod.source.project import Class, Function, Project, SourceModule
 from jitmod.source.scopes import Binding, Scope, names_in
-
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(eq=False)
@@ -57,6 +56,7 @@ class Inference:
 
     project: Project
     _known: dict[ast.AST, Kind] = field(default_factory=dict)
+    _dotted: dict[ast.expr, str | None] = field(default_factory=dict)
     _active: set[object] = field(default_factory=set)
     _provisional: dict[ast.AST, Kind] = field(default_factory=dict)
     _sites: dict[Function, list[tuple[SourceModule, ast.Call]]] = field(default_factory=dict)
@@ -72,7 +72,8 @@ class Inference:
     def of_call(self, function: Function, given: Mapping_[ast.arg, Kind]) -> Inference:
         """The inference for one call of `function`, which passes values of the kinds `given`."""
         depth = self.depth + 1
-        return Inference(self.project, effort=self.effort, inside=function, given=given, outer=self, depth=depth)
+        return Inference(self.project, effort=self.effort, inside=function, given=given, outer=self, depth=depth,
+                         _dotted=self._dotted)  # fmt: skip
 
     @cached_property
     def classes(self) -> Classes:
@@ -85,13 +86,14 @@ class Inference:
         return scope is not None
 
     def kind(self, expr: ast.expr, module: SourceModule) -> Kind:
-        if expr in self._known:
-            return self._known[expr]
+        known = self._known.get(expr)
+        if known is not None:
+            return known
         if self.outer is not None and not self._depends(module.scope_of(expr)):
             return self.outer.kind(expr, module)
-        with self.once(expr) as first:
-            if not first:
-                return UNKNOWN
+        if not self._begins(expr):  # `once` without its cost: most questions are this one
+            return UNKNOWN
+        try:
             before = self.cycles
             if expr in self._provisional:
                 return self._provisional[expr]
@@ -105,25 +107,40 @@ class Inference:
             if len(self._active) == 1:
                 self._provisional.clear()
             return found
+        finally:
+            self._ends(expr)
 
     @contextmanager
     def once(self, key: object) -> Generator[bool]:
         """False where the question `key` is being answered already: a value defined through itself."""
-        if key in self._active or not self.effort.begins(len(self._active)):
-            self.cycles += 1
+        if not self._begins(key):
             yield False
             return
-        self._active.add(key)
         try:
             yield True
         finally:
-            self._active.discard(key)
-            self.effort.ends()
+            self._ends(key)
+
+    def _begins(self, key: object) -> bool:
+        if key in self._active or not self.effort.begins(len(self._active)):
+            self.cycles += 1
+            return False
+        self._active.add(key)
+        return True
+
+    def _ends(self, key: object) -> None:
+        self._active.discard(key)
+        self.effort.ends()
 
     # -- names -------------------------------------------------------------------------------------------------------
 
     def dotted(self, expr: ast.expr, module: SourceModule) -> str | None:
         """The canonical dotted name of `a.b.c` where `a` is an import or builtin; None for anything else."""
+        if expr not in self._dotted:
+            self._dotted[expr] = self._find_dotted(expr, module)
+        return self._dotted[expr]
+
+    def _find_dotted(self, expr: ast.expr, module: SourceModule) -> str | None:
         match expr:
             case ast.Name(id=name):
                 scope = self.scope_binding(name, expr, module)
@@ -146,9 +163,11 @@ class Inference:
 
     def comprehension_binding(self, name: str, node: ast.AST, module: SourceModule) -> Binding | None:
         """The comprehension target that `name` means at `node`, if any."""
+        if node not in module.in_comprehensions:
+            return None
         inner: ast.AST = node
         for parent in module.ancestors(node):
-            if isinstance(parent, _COMPREHENSIONS):
+            if isinstance(parent, COMPREHENSIONS):
                 for generator in reversed(parent.generators):
                     if generator is inner:
                         continue  # a generator's own iterable is outside of it; later ones see the earlier

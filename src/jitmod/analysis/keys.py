@@ -238,5 +238,4 @@ def keeps_order(expr: ast.expr, module: SourceModule, infer: Inference, depth: i
 def _results(function: Function) -> list[ast.expr]:
     if isinstance(function.node, ast.Lambda):
         return [function.node.body]
-    returns = [n for n in function.own_nodes if isinstance(n, ast.Return)]
-    return [n.value for n in returns if n.value is not None]
+    return [n.value for n in function.returns if n.value is not None]

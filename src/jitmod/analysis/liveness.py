@@ -11,10 +11,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from jitmod.source.nodes import children, walk
+from jitmod.source.nodes import COMPREHENSIONS, children, walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _Names = frozenset[str]
 _NONE: _Names = frozenset()
 
@@ -190,7 +189,7 @@ class _Pass:
 
 def _walrus(node: ast.AST) -> _Names:
     """Names that an expression binds in every case; inside of `and`, `or`, `if` and comprehensions it may not."""
-    if isinstance(node, (ast.BoolOp, ast.IfExp, ast.Lambda, ast.Compare, *_COMPREHENSIONS)):
+    if isinstance(node, (ast.BoolOp, ast.IfExp, ast.Lambda, ast.Compare, *COMPREHENSIONS)):
         return _NONE
     own = frozenset({node.target.id}) if isinstance(node, ast.NamedExpr) else _NONE
     return own.union(*(_walrus(child) for child in children(node)))

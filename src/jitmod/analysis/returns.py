@@ -46,12 +46,11 @@ def returned(function: Function, infer: Inference) -> Kind:
         return infer.kind(function.node.body, function.module)
     annotation = function.node.returns
     promised = infer.annotation(annotation, function.module) if annotation is not None else None
-    if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in function.own_nodes):
+    if function.is_generator:
         return Iterator(UNKNOWN)
-    returns = [n for n in function.own_nodes if isinstance(n, ast.Return)]
-    values = [n.value for n in returns if n.value is not None]
+    values = [n.value for n in function.returns if n.value is not None]
     kinds = [infer.kind(v, function.module) for v in values]
-    if values and (len(values) < len(returns) or _falls_off(function.node.body)):
+    if values and (len(values) < len(function.returns) or _falls_off(function.node.body)):
         kinds.append(Constant())  # None
     found = joined(kinds)
     if promised is None or isinstance(promised, Sequence | Mapping):

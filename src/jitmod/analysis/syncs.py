@@ -58,7 +58,7 @@ class Sync:
 def waiting_loops(module: SourceModule, effects: Effects) -> Iterator[tuple[LoopStatement, list[ast.stmt]]]:
     """The loops of functions that run compiled code, with the statements that keep what they read of its results."""
     found: dict[ast.AST, list[ast.stmt]] = {}
-    for node in walk(module.document.tree):
+    for node in module.document.nodes:
         if isinstance(node, ast.Expr | ast.AugAssign) and _kept(node, module, effects.inference) is not None:
             loop = loop_around(node, module)
             if isinstance(loop, LoopStatement) and function_around(node, module) is not None:

@@ -38,8 +38,8 @@ def timings_in(module: SourceModule, effects: Effects) -> Iterator[Timing]:
     """The differences of two clocks between which a Module or a compiled function is called, in the order of lines."""
     infer = effects.inference
     found = []
-    for node in walk(module.document.tree):
-        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
+    for node in module.document.of(ast.BinOp):
+        if not isinstance(node.op, ast.Sub):
             continue
         ends, starts = _read(node.left, module, infer), _read(node.right, module, infer)
         if ends is None or starts is None:

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from jitmod.analysis import library
-from jitmod.analysis.boundaries import COMPREHENSIONS, loop_around
+from jitmod.analysis.boundaries import loop_around
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.fresh import handed_through
 from jitmod.analysis.hazards import Hazard, hazard
@@ -31,7 +32,7 @@ from jitmod.analysis.values import (
     Transformed,
     is_device,
 )
-from jitmod.source.nodes import children, walk
+from jitmod.source.nodes import COMPREHENSIONS, children, walk
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument
 
@@ -43,8 +44,14 @@ class EagerCode:
     module: SourceModule
     effects: Effects
     _judged: dict[ast.expr, tuple[Hazard, ...]] = field(default_factory=dict)
-    _reaching: dict[Function, bool] = field(default_factory=dict)
-    _iterating: dict[Function, bool] = field(default_factory=dict)
+
+    @cached_property
+    def _reaching(self) -> dict[Function, bool]:
+        return self.effects.reaching.setdefault(type(self), {})
+
+    @cached_property
+    def _iterating(self) -> dict[Function, bool]:
+        return self.effects.iterating.setdefault(type(self), {})
 
     def iterates(self, function: Function) -> bool:
         """Whether a function calls something heavy in a loop of its own, which a trace would unroll."""

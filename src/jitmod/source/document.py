@@ -7,14 +7,14 @@ import itertools
 import re
 import sys
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from jitmod.model import InCell, Site, SourceError
-from jitmod.source.nodes import children, walk
+from jitmod.source.nodes import children
 from jitmod.source.notebook import SUFFIX, Notebook
 from jitmod.source.notebook_json import NotANotebook
 
@@ -41,15 +41,28 @@ _DEEPEST = 1200  # levels of syntax; a sum of as many terms, say
 _FRAMES = 20 * _DEEPEST
 
 
-def _depth(tree: ast.Module) -> tuple[int, int]:
-    """How deep the syntax is nested, and the line where it is deepest."""
-    line, deepest = 1, 0
-    nodes: list[ast.AST] = [tree]
-    while nodes:
-        deepest += 1
-        line = next((n.lineno for n in nodes if hasattr(n, "lineno")), line)
-        nodes = [child for node in nodes for child in children(node)]
-    return deepest, line
+@dataclass(frozen=True)
+class _Syntax:
+    """The nodes of a tree level by level, what each of them is a part of, and how many levels there are."""
+
+    nodes: list[ast.AST]
+    parents: dict[ast.AST, ast.AST]
+    levels: int
+    line: int  # of the deepest one
+
+    @classmethod
+    def of(cls, tree: ast.Module) -> _Syntax:
+        nodes: list[ast.AST] = [tree]
+        parents: dict[ast.AST, ast.AST] = {}
+        level, levels = 0, 0  # where the level in hand begins
+        while level < len(nodes):
+            above, level, levels = nodes[level:], len(nodes), levels + 1
+            for node in above:
+                for child in children(node):
+                    parents[child] = node
+                    nodes.append(child)
+        line = next((node.lineno for node in above if hasattr(node, "lineno")), 1)
+        return cls(nodes, parents, levels, line)
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,7 @@ class Document:
     encoding: str
     has_bom: bool
     tree: ast.Module
+    _syntax: _Syntax
     notebook: Notebook | None = None
 
     @classmethod
@@ -89,22 +103,23 @@ class Document:
             ) from None
         except (ValueError, LookupError, RecursionError, MemoryError) as error:
             raise UnreadableSource(SourceError(path, 1, 1, f"cannot be read as Python: {error}")) from None
-        deepest, line = _depth(tree)
-        if deepest > _DEEPEST:
-            message = f"the code is nested {deepest} levels deep here; more than {_DEEPEST} are not followed"
-            raise UnreadableSource(SourceError(path, line, 1, message))
+        syntax = _Syntax.of(tree)
+        if syntax.levels > _DEEPEST:
+            message = f"the code is nested {syntax.levels} levels deep here; more than {_DEEPEST} are not followed"
+            raise UnreadableSource(SourceError(path, syntax.line, 1, message))
         sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))  # the analyses go down level by level
-        return cls(path, text.encode(), encoding.removesuffix("-sig"), data.startswith(_BOM), tree, notebook)
+        has_bom = data.startswith(_BOM)
+        return cls(path, text.encode(), encoding.removesuffix("-sig"), has_bom, tree, syntax, notebook)
 
-    @cached_property
-    def nodes(self) -> tuple[ast.AST, ...]:
+    @property
+    def nodes(self) -> Sequence[ast.AST]:
         """The nodes of the file as `walk` goes through them."""
-        return tuple(walk(self.tree))
+        return self._syntax.nodes
 
-    @cached_property
+    @property
     def parents(self) -> Mapping[ast.AST, ast.AST]:
         """The parent of every node of the file."""
-        return {child: node for node in self.nodes for child in children(node)}
+        return self._syntax.parents
 
     def of(self, kind: type[_Node], *others: type[_Node]) -> Iterator[_Node]:
         """The nodes of the file that are exactly of these kinds, kind by kind."""

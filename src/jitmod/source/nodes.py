@@ -10,6 +10,7 @@ _LEAVES = frozenset({
     "rest", "kwd_attrs", "ctx", "op", "ops", "lineno", "tag",
 })  # fmt: skip
 _WITHOUT = (ast.Constant, ast.Name, ast.alias, ast.Global, ast.Nonlocal, ast.Pass, ast.Break, ast.Continue)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class _Fields(dict[type, tuple[str, ...]]):

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from jitmod.model import SourceError
 from jitmod.source.document import Document, UnreadableSource
-from jitmod.source.nodes import walk
+from jitmod.source.nodes import COMPREHENSIONS, walk
 from jitmod.source.recording import NOTHING, Recorded
 from jitmod.source.scopes import Binder, Binding, FunctionNode, Scope, ScopeNode
 from jitmod.source.stars import bind_stars
@@ -47,6 +47,14 @@ class Function:
     def own_nodes(self) -> tuple[ast.AST, ...]:
         """The nodes of the function's code, without those of functions and classes inside of it."""
         return tuple(n for n in walk(self.node) if self.module.scope_of(n) is self.scope)
+
+    @cached_property
+    def returns(self) -> tuple[ast.Return, ...]:
+        return tuple(node for node in self.own_nodes if isinstance(node, ast.Return))
+
+    @cached_property
+    def is_generator(self) -> bool:
+        return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in self.own_nodes)
 
     @property
     def decorators(self) -> list[ast.expr]:
@@ -121,9 +129,14 @@ class SourceModule:
     def scope(self) -> Scope:
         return self.scopes[self.document.tree]
 
-    @property
+    @cached_property
     def parents(self) -> Mapping[ast.AST, ast.AST]:
         return self.document.parents
+
+    @cached_property
+    def in_comprehensions(self) -> frozenset[ast.AST]:
+        """The nodes of all comprehensions of the file."""
+        return frozenset(node for outer in self.document.of(*COMPREHENSIONS) for node in walk(outer))
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The innermost scope whose body holds `node` (a function's decorators and defaults are outside of it)."""
