@@ -174,8 +174,8 @@ def _folds(loop: Loop, infer: Inference) -> tuple[list[ast.Call], int]:
             names = {holder.id for holder in appends if isinstance(holder, ast.Name)}
         case _:
             return [], 0
-    named = (n for n in walk(module.scope_of(loop.statement).node) if isinstance(n, ast.Name) and n.id in names)
-    reads = [n for n in named if isinstance(n.ctx, ast.Load)]
+    mentions = module.scope_of(loop.statement).mentions
+    reads = [n for name in sorted(names) for n in mentions.get(name, ()) if isinstance(n.ctx, ast.Load)]
     return [fold for n in reads if (fold := _fold(n, loop, infer)) is not None], len(reads)
 
 

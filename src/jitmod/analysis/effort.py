@@ -1,8 +1,10 @@
-"""How far one question of the inference may lead."""
+"""Questions that lead to questions: how far one may lead, and what happens to one that leads to itself."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 _DEPTH = 60  # questions inside of questions; what lies deeper counts as unknown
 _QUESTIONS = 4000  # that one question may lead to (200 are much): all of a large library hangs together
@@ -25,3 +27,45 @@ class Effort:
 
     def ends(self) -> None:
         self.open -= 1
+
+
+@dataclass(eq=False, kw_only=True)
+class Questions:
+    """The questions that are being answered. `cycles` counts those that were cut short: unknown, for now."""
+
+    effort: Effort = field(default_factory=Effort)
+    cycles: int = 0
+    _active: set[object] = field(default_factory=set)
+
+    @contextmanager
+    def once(self, key: object) -> Generator[bool]:
+        """False where the question `key` is being answered already: a value defined through itself."""
+        if not self.begins(key):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self.ends(key)
+
+    def begins(self, key: object) -> bool:
+        """`once` without its cost, for a question that is asked a million times; `ends` closes one that begins."""
+        if key in self._active or not self.effort.begins(len(self._active)):
+            self.cycles += 1
+            return False
+        self._active.add(key)
+        return True
+
+    def ends(self, key: object) -> None:
+        self._active.discard(key)
+        self.effort.ends()
+
+    @property
+    def is_outermost(self) -> bool:
+        """Whether the question in hand is the only one of its inference."""
+        return len(self._active) == 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no other question has led to the one in hand, so that nothing but its own cycles cut it short."""
+        return self.effort.open == 1

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Generator
 from collections.abc import Mapping as Mapping_
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from jitmod.analysis import library
 from jitmod.analysis.annotations import promised
 from jitmod.analysis.classes import Classes
-from jitmod.analysis.effort import Effort
+from jitmod.analysis.effort import Questions
 from jitmod.analysis.lists import as_changed, is_alike, keeps_kind
 from jitmod.analysis.parameters import call_sites, observed, parameter
-from jitmod.analysis.parts import attribute, subscript
+from jitmod.analysis.parts import attribute, binary, subscript
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.results import augmented, library_result
 from jitmod.analysis.returns import returned, returned_by_call
@@ -48,21 +46,21 @@ from jitmod.analysis.values import (
 from jitmod.source.nodes import COMPREHENSIONS
 from jitmod.source.project import Class, Function, Project, SourceModule
 from jitmod.source.scopes import Binding, Scope, names_in
+from jitmod.source.signatures import argument
 
 
 @dataclass(eq=False)
-class Inference:
+class Inference(Questions):
     """Answers "what kind of value is this expression?" for one project. Answers are remembered."""
 
     project: Project
     _known: dict[ast.AST, Kind] = field(default_factory=dict)
     _dotted: dict[ast.expr, str | None] = field(default_factory=dict)
-    _active: set[object] = field(default_factory=set)
     _provisional: dict[ast.AST, Kind] = field(default_factory=dict)
+    _returned: dict[Function, Kind] = field(default_factory=dict)
     _sites: dict[Function, list[tuple[SourceModule, ast.Call]]] = field(default_factory=dict)
+    _passed: dict[ast.arg, list[tuple[SourceModule, ast.expr | None]]] = field(default_factory=dict)
     open: dict[tuple[ast.expr, int], bool] = field(default_factory=dict)  # remembered by `parameters`
-    cycles: int = 0
-    effort: Effort = field(default_factory=Effort)
     # for one call: the function, what it is passed, and who answers all that does not depend on it
     inside: Function | None = None
     given: Mapping_[ast.arg, Kind] = field(default_factory=dict)
@@ -91,7 +89,7 @@ class Inference:
             return known
         if self.outer is not None and not self._depends(module.scope_of(expr)):
             return self.outer.kind(expr, module)
-        if not self._begins(expr):  # `once` without its cost: most questions are this one
+        if not self.begins(expr):  # `once` without its cost: most questions are this one
             return UNKNOWN
         try:
             before = self.cycles
@@ -100,37 +98,15 @@ class Inference:
             found = self._expression(expr, module)
             if found == UNKNOWN and isinstance(expr, ast.Name):
                 found = observed(expr, module, self)
-            if found != UNKNOWN or self.cycles == before:
+            if found != UNKNOWN or self.cycles == before or self.is_first:
                 self._known[expr] = found
             else:
-                self._provisional[expr] = found  # cut short by a cycle: not the last word, but enough for this question
-            if len(self._active) == 1:
+                self._provisional[expr] = found  # cut short inside of another question: enough for that one
+            if self.is_outermost:
                 self._provisional.clear()
             return found
         finally:
-            self._ends(expr)
-
-    @contextmanager
-    def once(self, key: object) -> Generator[bool]:
-        """False where the question `key` is being answered already: a value defined through itself."""
-        if not self._begins(key):
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            self._ends(key)
-
-    def _begins(self, key: object) -> bool:
-        if key in self._active or not self.effort.begins(len(self._active)):
-            self.cycles += 1
-            return False
-        self._active.add(key)
-        return True
-
-    def _ends(self, key: object) -> None:
-        self._active.discard(key)
-        self.effort.ends()
+            self.ends(expr)
 
     # -- names -------------------------------------------------------------------------------------------------------
 
@@ -278,6 +254,17 @@ class Inference:
             self._sites[function] = found
         return self._sites[function]
 
+    def passed(self, function: Function, parameter: ast.arg) -> list[tuple[SourceModule, ast.expr | None]]:
+        """What the project's calls pass for a parameter; None where it has no default and they pass nothing."""
+        if self.outer is not None:
+            return self.outer.passed(function, parameter)
+        if parameter not in self._passed:
+            found = [(module, argument(function, call, parameter.arg)) for module, call in self.call_sites(function)]
+            if function not in self._sites:  # not the last word
+                return found
+            self._passed[parameter] = found
+        return self._passed[parameter]
+
     def annotation(self, node: ast.expr, module: SourceModule) -> Kind | None:
         """The kind that an annotation promises; None where it says nothing useful."""
         return promised(node, module, self)
@@ -304,7 +291,7 @@ class Inference:
             case ast.Call():
                 return self._result(self.kind(expr.func, module), expr, module)
             case ast.BinOp(left=left, op=op, right=right):
-                return self.binary(self.kind(left, module), op, self.kind(right, module))
+                return binary(self.kind(left, module), op, self.kind(right, module))
             case ast.UnaryOp(op=ast.Not()):
                 return Number("bool")
             case ast.UnaryOp(operand=operand):
@@ -349,20 +336,6 @@ class Inference:
                 return Mapping(self.kind(value, module))
             case ast.Lambda():
                 return Routine(module.functions[expr]) if expr in module.functions else UNKNOWN
-        return UNKNOWN
-
-    def binary(self, left: Kind, op: ast.operator, right: Kind) -> Kind:
-        """The kind of an operation on two values."""
-        kinds = (left, right)
-        if left == Constant() and isinstance(op, ast.Mod):
-            return Constant()  # a text
-        for made in (Device, Array, NdArray):
-            if any(isinstance(k, made) for k in kinds):
-                return made()
-        if isinstance(left, Number) and isinstance(right, Number):
-            return Number("float") if isinstance(op, ast.Div) and left == right == Number("int") else join(left, right)
-        if isinstance(left, Sequence) and isinstance(right, Sequence):
-            return Sequence(join(left.item, right.item))
         return UNKNOWN
 
     def target(self, kind: Kind) -> Function | str | None:
@@ -414,5 +387,11 @@ class Inference:
         """The kind of a function's result."""
         if self.outer is not None and not self._depends(function.scope):
             return self.outer.returned(function)
-        with self.once(("return", function)) as first:
-            return returned(function, self) if first else UNKNOWN
+        if function not in self._returned:
+            with self.once(("return", function)) as first:
+                before = self.cycles
+                found = returned(function, self) if first else UNKNOWN
+            if found == UNKNOWN and (not first or self.cycles != before):
+                return found
+            self._returned[function] = found
+        return self._returned[function]

@@ -50,16 +50,15 @@ def _reaches(function: Function, effects: Effects) -> bool:
     seen, todo = {function}, [function]
     while todo:
         current = todo.pop()
-        for node in walk(current.node):
-            if isinstance(node, ast.Call):
-                kind = effects.inference.kind(node.func, current.module)
-                if _is_boundary(kind, effects):
-                    return True
-                while isinstance(kind, Transformed):
-                    kind = kind.base
-                if isinstance(kind, Routine) and isinstance(kind.target, Function) and kind.target not in seen:
-                    seen.add(kind.target)
-                    todo.append(kind.target)
+        for call in current.calls:
+            kind = effects.inference.kind(call.func, current.module)
+            if _is_boundary(kind, effects):
+                return True
+            while isinstance(kind, Transformed):
+                kind = kind.base
+            if isinstance(kind, Routine) and isinstance(kind.target, Function) and kind.target not in seen:
+                seen.add(kind.target)
+                todo.append(kind.target)
     return False
 
 

@@ -29,7 +29,7 @@ from jitmod.analysis.values import (
 )
 from jitmod.source.project import Function, SourceModule
 from jitmod.source.scopes import Binding
-from jitmod.source.signatures import argument, default_of, is_classmethod, is_static
+from jitmod.source.signatures import default_of, is_classmethod, is_static
 
 if TYPE_CHECKING:
     from jitmod.analysis.infer import Inference
@@ -96,8 +96,7 @@ def _from_call_sites(function: Function, arg: ast.arg, infer: Inference) -> list
     kinds: list[Kind] = []
     if infer.project.escapes(function.name.rpartition(".")[2]):
         return kinds  # called in places that cannot be seen
-    for module, call in infer.call_sites(function):
-        value = argument(function, call, arg.arg)
+    for module, value in infer.passed(function, arg):
         if value is None or _is_open(value, module, infer):
             continue  # handed through from outside of what can be seen: it says nothing
         found = infer.kind(value, module)
@@ -126,8 +125,8 @@ def _finds_open(value: ast.expr, module: SourceModule, infer: Inference, depth: 
     function = module.functions.get(scope.node)
     if function is None or (function.owner is not None and function.parameters[0].arg == value.id):
         return False
-    passed = [(m, argument(function, c, value.id)) for m, c in infer.call_sites(function)]
-    return all(v is None or _is_open(v, m, infer, depth - 1) for m, v in passed)
+    parameter = next(p for p in function.parameters if p.arg == value.id)
+    return all(v is None or _is_open(v, m, infer, depth - 1) for m, v in infer.passed(function, parameter))
 
 
 def call_sites(function: Function, infer: Inference) -> list[tuple[SourceModule, ast.Call]]:

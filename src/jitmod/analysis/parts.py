@@ -25,6 +25,7 @@ from jitmod.analysis.values import (
     Transformed,
     element,
     item_of,
+    join,
 )
 from jitmod.source.project import Class, SourceModule
 from jitmod.source.signatures import is_property, is_static
@@ -108,3 +109,18 @@ def _with_receiver(kind: Kind, receiver: Kind | None) -> Kind:
         case Transformed(base, transform):
             return Transformed(_with_receiver(base, receiver), transform)
     return kind
+
+
+def binary(left: Kind, op: ast.operator, right: Kind) -> Kind:
+    """The kind of an operation on two values."""
+    kinds = (left, right)
+    if left == Constant() and isinstance(op, ast.Mod):
+        return Constant()  # a text
+    for made in (Device, Array, NdArray):
+        if any(isinstance(k, made) for k in kinds):
+            return made()
+    if isinstance(left, Number) and isinstance(right, Number):
+        return Number("float") if isinstance(op, ast.Div) and left == right == Number("int") else join(left, right)
+    if isinstance(left, Sequence) and isinstance(right, Sequence):
+        return Sequence(join(left.item, right.item))
+    return UNKNOWN

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jitmod.analysis import library
+from jitmod.analysis.parts import binary
 from jitmod.analysis.reaching import reaching
 from jitmod.analysis.values import (
     UNKNOWN,
@@ -181,4 +182,4 @@ def augmented(binding: Binding, statement: ast.AugAssign, module: SourceModule, 
         before = joined(infer.bound(b, module) for b in earlier)
         if before == UNKNOWN or isinstance(before, NdArray):
             return before
-        return infer.binary(before, statement.op, infer.kind(statement.value, module))
+        return binary(before, statement.op, infer.kind(statement.value, module))

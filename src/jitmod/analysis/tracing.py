@@ -32,7 +32,7 @@ from jitmod.analysis.values import (
     Transformed,
     is_device,
 )
-from jitmod.source.nodes import COMPREHENSIONS, children, walk
+from jitmod.source.nodes import COMPREHENSIONS, children
 from jitmod.source.project import Class, Function, SourceModule
 from jitmod.source.signatures import argument
 
@@ -58,17 +58,16 @@ class EagerCode:
         if function not in self._iterating:
             self._iterating[function] = False
             module = function.module
-            for node in walk(function.node):
-                if isinstance(node, ast.Call):
-                    kind = self.effects.inference.kind(node.func, module)
-                    inside = loop_around(node, module) is not None and self._is_heavy(kind)
-                    base = kind
-                    while isinstance(base, Transformed):
-                        base = base.base
-                    target = base.target if isinstance(base, Routine) and isinstance(base.target, Function) else None
-                    if inside or (target is not None and self.iterates(target)):
-                        self._iterating[function] = True
-                        break
+            for call in function.calls:
+                kind = self.effects.inference.kind(call.func, module)
+                inside = loop_around(call, module) is not None and self._is_heavy(kind)
+                base = kind
+                while isinstance(base, Transformed):
+                    base = base.base
+                target = base.target if isinstance(base, Routine) and isinstance(base.target, Function) else None
+                if inside or (target is not None and self.iterates(target)):
+                    self._iterating[function] = True
+                    break
         return self._iterating[function]
 
     def heavy_calls(self, root: ast.AST) -> list[ast.Call]:
@@ -96,10 +95,8 @@ class EagerCode:
         known = self._reaching
         if function not in known:
             known[function] = False
-            calls = [n for n in walk(function.node) if isinstance(n, ast.Call)]
-            known[function] = any(
-                self._is_heavy(self.effects.inference.kind(c.func, function.module)) for c in calls
-            )
+            infer = self.effects.inference
+            known[function] = any(self._is_heavy(infer.kind(c.func, function.module)) for c in function.calls)
         return known[function]
 
     def is_traceable(self, statement: ast.stmt) -> bool:

@@ -49,6 +49,11 @@ class Function:
         return tuple(n for n in walk(self.node) if self.module.scope_of(n) is self.scope)
 
     @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        """The calls in the function's code, those in functions inside of it included."""
+        return tuple(node for node in walk(self.node) if isinstance(node, ast.Call))
+
+    @cached_property
     def returns(self) -> tuple[ast.Return, ...]:
         return tuple(node for node in self.own_nodes if isinstance(node, ast.Return))
 
