@@ -153,6 +153,18 @@ def test_select_and_ignore_of_the_configuration(run: Run, checkout: Path) -> Non
     assert "no such codemod: other" in run(checkout, "apply").stderr
 
 
+def test_what_files_are_not_to_be_told(run: Run, checkout: Path) -> None:
+    settings = checkout / "pyproject.toml"
+    for pattern, told in (("src/", False), ("other/", True), ("app.py", False)):  # a result of before is no answer
+        settings.write_text(f'[tool.jitmod.per-file-ignores]\n"{pattern}" = ["toy"]\n')
+        for command in ("check", "apply --dry-run"):
+            assert ("toy" in run(checkout, *command.split()).stdout) is told
+    settings.write_text('[tool.jitmod.per-file-ignores]\n"src/" = ["tyo"]\n')
+    assert "no codemod and no reason 'tyo'" in run(checkout, "check").stderr
+    settings.write_text('[tool.jitmod]\nper_file_ignores = "tests"\n')
+    assert "per_file_ignores: must be a table of patterns and lists, not 'tests'" in run(checkout, "check").stderr
+
+
 def test_json_goes_to_stdout_alone(run: Run, checkout: Path, git: Git) -> None:
     (checkout / "src" / "new.py").write_text("")
     result = run(checkout, "apply", "--format", "json", "--verbose")

@@ -4,8 +4,9 @@ import textwrap
 
 import pytest
 
-from jitmod.model import Patch, Refusal
+from jitmod.model import Patch, Refusal, UserError
 from jitmod.rewrite.codemod import scan, select
+from jitmod.rewrite.suppressed import check_names
 from jitmod.source.document import Document
 from jitmod.source.project import Project
 
@@ -82,3 +83,24 @@ def test_a_decorated_function_and_a_class_are_kept_as_a_whole() -> None:
     inner = textwrap.indent(FUNCTION.format(on_def="", on_line="").replace("(net", "(self, net"), "    ")
     assert found(f"class A:  # jitmod: ignore\n{inner}") == []
     assert found(f"class A:\n{inner}") == ["3 vmapify"]
+
+
+def test_a_setting_keeps_codemods_and_reasons_away_from_files() -> None:
+    text = FUNCTION.format(on_def="", on_line="  # jitmod: ignore[scanify]")
+    document = Document.parse("tests/app.py", (HEAD + text).encode())
+
+    def told(*names: str, pattern: str = "tests/") -> list[str]:
+        project, ignored = Project.of({document.path: document}), {"src/": ("vmapify",), pattern: names}
+        found = scan(select("all"), project, [document.path], ignored).findings
+        return [f.codemod if isinstance(f, Patch) else f.reason for f in found]
+
+    assert told() == told("vmapify", pattern="/app.py") == ["vmapify", "unused-suppression"]
+    assert told("vmapify") == ["unused-suppression"]
+    assert told("scanify") == ["vmapify"]  # it has not run, so that the comment is not judged
+    assert told("vmapify", "unused-suppression") == []
+
+
+def test_a_setting_that_names_what_does_not_exist_is_told() -> None:
+    check_names({"tests/": ("vmapify", "carried-state")})
+    with pytest.raises(UserError, match="no codemod and no reason 'vmapfy'; did you mean vmapify"):
+        check_names({"tests/": ("vmapfy",)})

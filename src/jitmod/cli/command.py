@@ -56,7 +56,7 @@ def run_recorded(session: Session, command: Command, *, stop: bool, calls: int) 
     from jitmod.trial.recording.targets import targets
 
     wanted, project = read(session.request, session.root)
-    found = scan(wanted.codemods, project, wanted.paths).findings
+    found = scan(wanted.codemods, project, wanted.paths, wanted.ignored).findings
     watched = targets(project, session.root, found)
     state = state_folder(session.root)
     try:

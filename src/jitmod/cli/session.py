@@ -89,7 +89,7 @@ def open_session(
     asked = look_at(paths, codemods, config_file, only_safe)
     chosen = asked.load()
     recordings = load_all(state_folder(asked.root))
-    request = Request(chosen, asked.paths, asked.exclude, only_safe, recordings)
+    request = Request(chosen, asked.paths, asked.exclude, only_safe, recordings, asked.ignored)
     wanted = asked.codemods[0].split(",")
     label = "all" if "all" in map(str.strip, wanted) else "-".join(codemod.id for codemod in chosen)
     return Session(asked.root, configuration(asked.root, config_file), request, label)
@@ -124,11 +124,15 @@ def look_at(
 
     def load() -> tuple[Codemod, ...]:
         from jitmod.rewrite.codemod import select
+        from jitmod.rewrite.suppressed import check_names
 
-        return tuple(codemod for codemod in select(wanted) if codemod.id not in ignored)
+        chosen = tuple(codemod for codemod in select(wanted) if codemod.id not in ignored)
+        check_names(configured.per_file_ignores, [codemod.id for codemod in chosen])
+        return chosen
 
     names = (wanted, *ignored)
-    return Asked(root, tuple(relative), configured.exclude, names, load, only_safe, keeps_results)
+    return Asked(root, tuple(relative), configured.exclude, names, load, only_safe, keeps_results,
+                 ignored=configured.per_file_ignores)  # fmt: skip
 
 
 def configuration(root: Path, config_file: Path | None) -> Config:

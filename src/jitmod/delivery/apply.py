@@ -98,7 +98,7 @@ def try_patches(wanted: Wanted, project: Project, place: Place, terms: Terms, te
 
     `tell` hears how it goes.
     """
-    scanned = scan(wanted.codemods, project, wanted.paths)
+    scanned = scan(wanted.codemods, project, wanted.paths, wanted.ignored)
     entries: list[Entry] = []
     workloads: list[Workload] = []
     queues: dict[str, list[FoundPatch]] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jitmod.delivery.apply import BranchPlace, FolderPlace, try_patches
@@ -42,7 +42,7 @@ from jitmod.source.recording import Recording, current
 class Request:
     """What is asked for. `paths` are relative to the project's root; `exclude` are patterns of the configuration.
 
-    `recordings` are those of the project, the newest first.
+    `recordings` are those of the project, the newest first; `ignored` is as in `Wanted`.
     """
 
     codemods: tuple[Codemod, ...]
@@ -50,6 +50,7 @@ class Request:
     exclude: tuple[str, ...] = ()
     only_safe: bool = False
     recordings: tuple[Recording, ...] = ()
+    ignored: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ def read(request: Request, root: Path) -> tuple[Wanted, Project]:
     everything = {*discover(root, [root], request.exclude), *selected}
     project = Project.build(root, everything)
     recorded = current(request.recordings, project.documents)
-    return Wanted(request.codemods, tuple(selected), request.only_safe), project.with_recorded(recorded)
+    wanted = Wanted(request.codemods, tuple(selected), request.only_safe, request.ignored)
+    return wanted, project.with_recorded(recorded)
 
 
 def tried_diff(request: Request, root: Path, terms: Terms, tell: Tell) -> Preview:

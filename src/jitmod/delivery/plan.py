@@ -63,7 +63,7 @@ class Plan:
 
 def make_plan(wanted: Wanted, project: Project, root: Path, tip: str, terms: Terms) -> Plan:
     """The jobs of every patch of `project`, which lies at `root` as the commit `tip` has it. Nothing runs."""
-    scanned = scan(wanted.codemods, project, wanted.paths)
+    scanned = scan(wanted.codemods, project, wanted.paths, wanted.ignored)
     sources = digest(project)
     planned: list[Planned] = []
     others: list[Entry] = []

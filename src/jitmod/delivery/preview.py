@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from jitmod.delivery.diff import file_diff
 from jitmod.delivery.queue import Entry, Found, FoundPatch, Preview, Waiting, name, patches
@@ -17,11 +17,15 @@ from jitmod.source.project import Project
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked for: the codemods, the files, and whether patches with assumptions count."""
+    """What is asked for: the codemods, the files, and whether patches with assumptions count.
+
+    `ignored` are patterns of files, each with the codemods and reasons that are not for them.
+    """
 
     codemods: tuple[Codemod, ...]
     paths: tuple[str, ...]
     only_safe: bool = False
+    ignored: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def admits(self, patch: Patch) -> bool:
         return not (self.only_safe and patch.assumptions)
@@ -29,13 +33,13 @@ class Wanted:
 
 def find(wanted: Wanted, project: Project) -> Preview:
     """Scan: the entries without the cumulative diff."""
-    scanned = scan(wanted.codemods, project, wanted.paths)
+    scanned = scan(wanted.codemods, project, wanted.paths, wanted.ignored)
     return Preview(_entries(wanted, project, name(scanned.findings, project)), scanned.errors)
 
 
 def preview(wanted: Wanted, project: Project) -> Preview:
     """Scan, and apply everything in memory."""
-    scanned = scan(wanted.codemods, project, wanted.paths)
+    scanned = scan(wanted.codemods, project, wanted.paths, wanted.ignored)
     found = name(scanned.findings, project)
     queues: dict[str, list[FoundPatch]] = {}
     for one in patches(found):
@@ -74,7 +78,7 @@ def realised(document: Document, edits: Iterable[Edit]) -> Document:
 
 def rescan(wanted: Wanted, project: Project, path: str) -> list[FoundPatch]:
     """The admitted patches of one file as it is now."""
-    found = scan(wanted.codemods, project, [path])
+    found = scan(wanted.codemods, project, [path], wanted.ignored)
     return [one for one in patches(name(found.findings, project)) if wanted.admits(one.finding)]
 
 

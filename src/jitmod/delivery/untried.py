@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class Asked:
     """What is asked for. `paths` are relative to `root`, `exclude` are patterns of the configuration.
 
+    `ignored` are patterns of files as well, each with the codemods and reasons that are not for them.
     `codemods` is how they were named, and `load` finds them: nothing of that is needed for a result that is known.
     """
 
@@ -34,6 +35,7 @@ class Asked:
     only_safe: bool = False
     keeps_results: bool = True
     processes: int = 0  # as many as there are processors
+    ignored: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -66,7 +68,7 @@ def _searched(search: str, asked: Asked) -> Preview:
     from jitmod.rewrite.codemod import is_ours
 
     codemods = asked.load()
-    wanted = Wanted(codemods, tuple(selected), asked.only_safe)
+    wanted = Wanted(codemods, tuple(selected), asked.only_safe, asked.ignored)
     recordings = load_all(state_folder(asked.root))
     keeps = keeps and all(map(is_ours, codemods)) and _recorded(state_folder(asked.root)) == recorded  # none came since
     how = find if search == "find" else preview
@@ -79,7 +81,9 @@ def _searched(search: str, asked: Asked) -> Preview:
 
 def _name(search: str, asked: Asked, selected: list[str], files: Files, recorded: list[str]) -> str:
     """The name of the result: of all that it can depend on."""
-    settings = [search, asked.root.resolve().name, str(asked.only_safe), *asked.codemods, "", *selected, ""]
+    ignored = [part for pattern, names in asked.ignored.items() for part in (pattern, *names, "")]
+    named = [*ignored, "", *asked.codemods, "", *selected, ""]
+    settings = [search, asked.root.resolve().name, str(asked.only_safe), *named]
     contents = [part for path, data in files.contents.items() for part in (path, hashlib.sha256(data).digest())]
     closed = [str(error) for error in files.errors.values()]
     return results.key(*settings, *recorded, "", *closed, "", *contents)

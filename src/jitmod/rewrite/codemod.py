@@ -6,7 +6,7 @@ import contextlib
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -17,7 +17,7 @@ from jitmod.analysis.jits import analyses
 from jitmod.model import Finding, Patch, Refusal, Site, SourceError, UserError
 from jitmod.rewrite.edits import compose
 from jitmod.rewrite.observed import improved
-from jitmod.rewrite.suppressed import unsuppressed
+from jitmod.rewrite.suppressed import ignored_in, unsuppressed
 from jitmod.source.document import Document
 from jitmod.source.nearest import suggestion
 from jitmod.source.project import Project
@@ -136,8 +136,16 @@ class Scan:
     errors: tuple[SourceError, ...]
 
 
-def scan(codemods: Iterable[Codemod], project: Project, paths: Iterable[str]) -> Scan:
-    """Run `codemods` over the documents at `paths` (relative to the project's root)."""
+def scan(
+    codemods: Iterable[Codemod],
+    project: Project,
+    paths: Iterable[str],
+    ignored: Mapping[str, Sequence[str]] | None = None,
+) -> Scan:
+    """Run `codemods` over the documents at `paths` (relative to the project's root).
+
+    `ignored` are patterns of files, each with the codemods and reasons that are not for them.
+    """
     wanted, codemods = sorted(set(paths)), tuple(codemods)
     errors = tuple(project.errors[path] for path in wanted if path in project.errors)
     findings: list[Finding] = []
@@ -146,11 +154,14 @@ def scan(codemods: Iterable[Codemod], project: Project, paths: Iterable[str]) ->
             document = project.documents[path]
             own = project.around(document)
             here: list[Finding] = []
-            for codemod in codemods:
+            left_out = ignored_in(path, ignored or {})
+            running = [codemod for codemod in codemods if codemod.id not in left_out]
+            for codemod in running:
                 found = _found(codemod, document, own)
                 here += [_with_checks(f, document, own) if codemod.rounds else f for f in found]
-            kept = unsuppressed(here, document, [codemod.id for codemod in codemods], usual)
-            findings += [_in_cell(finding, document, project) for finding in kept]
+            kept = unsuppressed(here, document, [codemod.id for codemod in running], usual)
+            told = [f for f in kept if not (isinstance(f, Refusal) and f.reason in left_out)]
+            findings += [_in_cell(finding, document, project) for finding in told]
     findings.sort(key=lambda f: (f.site.path, f.site.line, f.site.column, f.codemod))
     return Scan(tuple(findings), errors)
 

@@ -76,6 +76,14 @@ class Config:
     exclude: tuple[str, ...] = _key("Patterns, as in .gitignore, of files that are not looked at.", ())
     select: tuple[str, ...] = _key("The codemods that run where --codemod names none; all if not given.", ())
     ignore: tuple[str, ...] = _key("Codemods that do not run where --codemod names none.", ())
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict,
+        metadata={
+            "about": "A table of patterns, as in .gitignore, and what is neither told nor rewritten in the files they "
+            "name: codemods and reasons.",
+            "limits": {},
+        },
+    )
     workloads: tuple[Workload, ...] = _key("What trials run.", ())
     gate: GateSettings = field(default_factory=GateSettings, metadata={"about": "What earns a commit.", "limits": {}})
 
@@ -114,6 +122,10 @@ def _config(path: Path, table: object) -> Config:
     where = f"{path}: tool.jitmod"
     values = _table(table, where, {f.name for f in fields(Config)})
     lists = {key: _strings(values[key], f"{where}.{key}") for key in ("exclude", "select", "ignore") if key in values}
+    per_file = values.get("per_file_ignores", {})
+    if not isinstance(per_file, dict):
+        raise ConfigError(f"{where}.per_file_ignores: must be a table of patterns and lists, not {per_file!r}")
+    ignored = {pattern: _strings(names, f"{where}.per_file_ignores.{pattern}") for pattern, names in per_file.items()}
     listed = values.get("workloads", [])
     if not isinstance(listed, list):
         raise ConfigError(f"{where}.workloads: must be an array of tables; write [[tool.jitmod.workloads]]")
@@ -122,7 +134,8 @@ def _config(path: Path, table: object) -> Config:
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"{where}.workloads: two workloads are called {name!r}; give each its own name")
-    return Config(**lists, workloads=workloads, gate=_gate(values.get("gate", {}), f"{where}.gate"))
+    gate = _gate(values.get("gate", {}), f"{where}.gate")
+    return Config(**lists, per_file_ignores=ignored, workloads=workloads, gate=gate)
 
 
 def _workload(entry: object, where: str) -> Workload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -41,6 +42,8 @@ def _of_type(hint: Any) -> dict[str, Any]:
         (hint,) = (one for one in get_args(hint) if one is not type(None))
     if get_origin(hint) is tuple:
         return {"type": "array", "items": _of_type(get_args(hint)[0])}
+    if get_origin(hint) is Mapping:
+        return {"type": "object", "additionalProperties": _of_type(get_args(hint)[1])}
     if is_dataclass(hint):
         return _of_table(hint)
     return {"type": "number", "minimum": 0} if hint is float else {"type": "string", "minLength": 1}

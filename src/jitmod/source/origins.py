@@ -44,8 +44,10 @@ def _settings(values: Any, written: Mapping[str, Any], prefix: str, file: str) -
 
 def _shown(value: Any) -> str:
     match value:
-        case None | ():
+        case None | () | {} if not value:
             return "-"
+        case Mapping():
+            return "; ".join(f"{key}: {_shown(one)}" for key, one in value.items())
         case tuple():
             return ", ".join(map(str, value))
         case float():
