@@ -57,21 +57,25 @@ def setup():
 
 
 def run(model, xs):
-    return rate(model, xs)
+    {work}
 '''
+WORKS = (
+    "return rate(model, xs)", "return rate(model, xs)", "return model(xs[0])  # the loop is not reached",
+    "return rate(model, xs)", "raise ValueError",
+)  # fmt: skip
 FUNCTIONS = ("tanh", "sin", "cos", "exp")
 LOOPBACK = ("0100007F", "00000000000000000000000001000000")  # 127.0.0.1, also as IPv6, and ::1, as /proc/net has them
 
 
 def monorepo(root: Path, packages: int) -> None:
-    """A repository with so many packages, each with a model, a loop and a benchmark."""
+    """A repository with so many packages, each with a model, a loop and a benchmark; some of these prove nothing."""
     tables = []
     for number in range(1, packages + 1):
         name = f"team{number}"
         (root / name).mkdir(parents=True)
         (root / name / "__init__.py").touch()
         (root / name / "model.py").write_text(PACKAGE.format(function=FUNCTIONS[number % 4], number=number))
-        (root / name / "bench.py").write_text(BENCH.format(name=name, number=number))
+        (root / name / "bench.py").write_text(BENCH.format(name=name, number=number, work=WORKS[number % 5]))
         run, setup = (f"{name}/bench.py:{function}" for function in ("run", "setup"))
         tables.append(f'[[tool.jitmod.workloads]]\nname = "{name}"\nrun = "{run}"\nsetup = "{setup}"\n'
                       f'covers = ["{name}/**"]\n')  # fmt: skip
