@@ -210,8 +210,7 @@ def g(x: jax.Array):
             """Whether a stretch of `statements` may be worth a jit: not unless all of them together are."""
             if function in wholes or not self._is_hot(statements[0], function, contexts):
                 return False
-            dispatches = [d for statement in statements for d in composites.dispatches(statement, module)]
-            return composites.worth(dispatches, statements, module, costs)
+            return composites.worth(composites.dispatches(statements, module), statements, module, costs)
 
         for block in Blocks(module, effects, contexts, code, of_pure_ones=True, admits=admits).find():
             if isinstance(block, Block):
@@ -252,7 +251,7 @@ def g(x: jax.Array):
     ) -> Finding | None:
         """The finding of a stretch; None where it is worth nothing, or the business of jitify."""
         document, module = block.module.document, block.module
-        found = [d for part in block.parts for d in composites.dispatches(part, module)]
+        found = composites.dispatches(block.parts, module)
         if not composites.worth(found, block.parts, module, costs):
             return None
         eager = EagerCode(module, effects)

@@ -368,3 +368,14 @@ def test_lists_of_new_lengths_are_not_compiled_for_each() -> None:
     found = [[f for f in findings(FuseJits(), program(head + one.format(g))) if f.site.symbol == "f"] for g in given]
     kinds = [[getattr(f, "reason", "patch") for f in each] for each in found]
     assert kinds == [["growing-shape"], ["growing-shape"], ["patch"], ["patch"]]
+
+
+def test_what_calls_compiled_functions_without_end_is_left_alone() -> None:
+    """Each function calls the one before it twice: a million calls in the last."""
+    doubled = "    def twice{}(x: jax.Array):\n        return twice{}(twice{}(x))\n\n"
+    text = "    def twice0(x: jax.Array):\n        return h1(x)\n\n"
+    text += "".join(doubled.format(n, n - 1, n - 1) for n in range(1, 21))
+    patches = [f for f in findings(FuseJits(), program(DATA + text)) if isinstance(f, Patch)]
+    counts = [int(f.message.split(" calls ")[1].split()[0]) for f in patches]
+    assert counts
+    assert max(counts) <= 500

@@ -15,6 +15,7 @@ from jitmod.analysis.cost import WORTH_A_JIT, Costs
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.hazards import Hazard
 from jitmod.analysis.jits import Contexts
+from jitmod.analysis.leading import leads
 from jitmod.analysis.loops import Unplannable
 from jitmod.analysis.reaching import reads_of_parameter
 from jitmod.analysis.scalars import Scalars
@@ -45,6 +46,7 @@ _STATIC = frozenset({"static_argnums", "static_argnames"})
 _HARMLESS = _STATIC | {"inline", "keep_unused", "fun", "f"}
 _OF_COMPILED = frozenset({"host-effect", "rebound-global", "late-binding", "mutable-self"})  # a jit does not end these
 _SHAPES = frozenset({"shape", "ndim", "dtype", "size"})
+_MOST = 500  # calls of compiled functions in one trace, and of plain ones that lead to them
 _BRANCHES = (ast.If, ast.IfExp, ast.BoolOp, ast.Match)
 
 
@@ -78,14 +80,14 @@ class Composite:
 class Dispatching(EagerCode):
     """Eager code that is worth a compiled function since it calls compiled functions."""
 
-    def _is_heavy(self, kind: Kind) -> bool:
+    def _heavy(self, kind: Kind) -> bool | Function:
         if _jit_of(kind) is not None:
             return True
         match kind:
             case Transformed(base, transform):
-                return transform not in library.JITS and self._is_heavy(base)
+                return transform not in library.JITS and self._heavy(base)
             case Routine(Function() as function, None):
-                return self._reaches(function) and not self.iterates(function)
+                return function
         return False
 
 
@@ -98,15 +100,25 @@ class Composites:
     _called: dict[ast.AST, list[Dispatch | Function]] = field(default_factory=dict)
 
     def dispatches(
-        self, root: ast.AST, module: SourceModule, seen: frozenset[Function] = frozenset()
+        self, parts: Several[ast.AST], module: SourceModule, inside: frozenset[Function] = frozenset()
     ) -> list[Dispatch]:
-        """The calls of compiled functions below `root`, those of plain functions that it calls included."""
+        """The calls of compiled functions in `parts`, those of plain functions that they call included.
+
+        None of them where there are more than one trace should hold: it would be as long as that of a loop, unrolled.
+        """
         found: list[Dispatch] = []
-        for one in self._calls(root, module):
+        todo = [(one, inside) for part in parts for one in self._calls(part, module)][::-1]
+        entered = 0
+        while todo:
+            one, around = todo.pop()
             if isinstance(one, Dispatch):
                 found.append(one)
-            elif one not in seen and self._reaches(one):
-                found += [d for part in _body(one) for d in self.dispatches(part, one.module, seen | {one})]
+            elif one not in around and self._reaches(one):
+                entered += 1
+                called = [c for part in _body(one) for c in self._calls(part, one.module)]
+                todo += [(c, around | {one}) for c in reversed(called)]
+            if len(found) > _MOST or entered > _MOST:
+                return []
         return found
 
     def _calls(self, root: ast.AST, module: SourceModule) -> list[Dispatch | Function]:
@@ -130,19 +142,12 @@ class Composites:
 
     def _reaches(self, function: Function) -> bool:
         """Whether a plain function calls a compiled one, itself or through others."""
-        seen, todo = {function}, [function]
-        while todo:
-            current = todo.pop()
-            known = self.effects.dispatching.get(current)
-            called = [c for part in _body(current) for c in self._calls(part, current.module)] if known is None else []
-            if known or any(isinstance(one, Dispatch) for one in called):
-                self.effects.dispatching[function] = True
-                return True
-            fresh = {one for one in called if isinstance(one, Function)} - seen
-            seen |= fresh
-            todo += fresh
-        self.effects.dispatching.update(dict.fromkeys(seen, False))
-        return False
+        return leads(function, self.effects.dispatching, self._step)
+
+    def _step(self, function: Function) -> tuple[bool, list[Function]]:
+        called = [one for part in _body(function) for one in self._calls(part, function.module)]
+        functions = [one for one in called if isinstance(one, Function)]
+        return len(functions) < len(called), functions
 
     def worth(self, found: list[Dispatch], parts: Iterable[ast.AST], module: SourceModule, costs: Costs) -> bool:
         """Whether one compiled call would take the place of several, or of one with much eager work around it.
@@ -158,7 +163,7 @@ class Composites:
         node, module = function.node, function.module
         if not isinstance(node, ast.FunctionDef) or function.scope.parent is not module.scope or function.decorators:
             return None
-        found = [d for statement in node.body for d in self.dispatches(statement, module, frozenset({function}))]
+        found = self.dispatches(node.body, module, frozenset({function}))
         if not found or "traced" in self.contexts.of(function) or code.iterates(function) or _is_generator(node):
             return None
         if not self.worth(found, list(node.body), module, costs):

@@ -14,6 +14,7 @@ from jitmod.analysis.effects import Effects
 from jitmod.analysis.fresh import handed_through
 from jitmod.analysis.hazards import Hazard, hazard
 from jitmod.analysis.keys import keeps_order
+from jitmod.analysis.leading import leads
 from jitmod.analysis.methods import closure, method_behind
 from jitmod.analysis.trees import settled
 from jitmod.analysis.values import (
@@ -54,50 +55,54 @@ class EagerCode:
         return self.effects.iterating.setdefault(type(self), {})
 
     def iterates(self, function: Function) -> bool:
-        """Whether a function calls something heavy in a loop of its own, which a trace would unroll."""
-        if function not in self._iterating:
-            self._iterating[function] = False
-            module = function.module
-            for call in function.calls:
-                kind = self.effects.inference.kind(call.func, module)
-                inside = loop_around(call, module) is not None and self._is_heavy(kind)
-                base = kind
-                while isinstance(base, Transformed):
-                    base = base.base
-                target = base.target if isinstance(base, Routine) and isinstance(base.target, Function) else None
-                if inside or (target is not None and self.iterates(target)):
-                    self._iterating[function] = True
-                    break
-        return self._iterating[function]
+        """Whether a function calls something heavy in a loop, or calls what does: a trace would unroll it."""
+        return leads(function, self._iterating, self._step_to_loop)
+
+    def _step_to_loop(self, function: Function) -> tuple[bool, list[Function]]:
+        called: list[Function] = []
+        for call in function.calls:
+            kind = base = self.effects.inference.kind(call.func, function.module)
+            heavy = self._heavy(kind) if loop_around(call, function.module) is not None else False
+            if heavy is True or (isinstance(heavy, Function) and self._reaches(heavy)):
+                return True, []
+            while isinstance(base, Transformed):
+                base = base.base
+            if isinstance(base, Routine) and isinstance(base.target, Function):
+                called.append(base.target)
+        return False, called
 
     def heavy_calls(self, root: ast.AST) -> list[ast.Call]:
         """Eager calls of Modules, gradients, optimisers, and of functions that reach one; not inside of nested code."""
         return [c for c in _calls(root) if self._is_heavy(self.effects.inference.kind(c.func, self.module))]
 
     def _is_heavy(self, kind: Kind) -> bool:
+        heavy = self._heavy(kind)
+        return self._reaches(heavy) and not self.iterates(heavy) if isinstance(heavy, Function) else heavy
+
+    def _heavy(self, kind: Kind) -> bool | Function:
+        """Whether a call of such a value is heavy; a function where that depends on what it calls."""
         infer = self.effects.inference
         match kind:
             case Transformed(base, transform):
                 if transform in library.JITS:
                     return False
-                return transform in library.GRADS or self._is_heavy(base)
+                return transform in library.GRADS or self._heavy(base)
             case Instance(cls):
                 return infer.classes.is_module(cls)
             case Routine(Function() as function, receiver):
-                if isinstance(receiver, Instance) and infer.classes.is_module(receiver.cls):
-                    return True
-                return self._reaches(function) and not self.iterates(function)
+                return (isinstance(receiver, Instance) and infer.classes.is_module(receiver.cls)) or function
             case Routine(str() as name, _):
                 return name in (f"{library.OPTIMISER}.update", "optax.apply_updates")
         return False
 
     def _reaches(self, function: Function) -> bool:
-        known = self._reaching
-        if function not in known:
-            known[function] = False
-            infer = self.effects.inference
-            known[function] = any(self._is_heavy(infer.kind(c.func, function.module)) for c in function.calls)
-        return known[function]
+        """Whether a function calls something heavy, itself or through others, in loops or not."""
+        return leads(function, self._reaching, self._step_to_heavy)
+
+    def _step_to_heavy(self, function: Function) -> tuple[bool, list[Function]]:
+        infer = self.effects.inference
+        found = [self._heavy(infer.kind(call.func, function.module)) for call in function.calls]
+        return True in found, [one for one in found if isinstance(one, Function)]
 
     def is_traceable(self, statement: ast.stmt) -> bool:
         """Whether a statement computes on the device, for names and attributes, and does nothing else."""
