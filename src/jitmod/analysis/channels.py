@@ -191,17 +191,32 @@ def _of_library(name: str) -> Iterator[Access]:
 
 def of_function(function: Function, effects: Effects) -> frozenset[Access]:
     """The effects of calling a function of the project; its own containers and values are nobody else's business."""
-    known = effects.channels
-    if function not in known:
-        known[function] = frozenset()  # a recursive call adds nothing
-        body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
-        found = {a for part in body for a in accesses(part, set(), function.module, effects)}
-        outer = any(isinstance(n, ast.Global | ast.Nonlocal) for part in body for n in walk(part))
-        lazy = any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for part in body for n in walk(part))
-        reads = {Access("heap", writes=False)} if _reads_globals(function) else set()
-        found = {a for a in found if not a.channel.startswith("heap:")} | reads
-        known[function] = frozenset(found | ({Access("unknown")} if outer or lazy or function.decorators else set()))
-    return known[function]
+    known, waiting = effects.channels, effects.channels_so_far
+    if function in known or function in waiting:
+        effects.channels_cut += function in waiting
+        return known.get(function) or waiting.get(function, frozenset())
+    is_first, before = not waiting, effects.channels_cut
+    waiting[function] = frozenset()  # a recursive call adds nothing
+    waiting[function] = found = _of_body(function, effects)
+    if effects.channels_cut == before:  # it leads to nothing that waits for an answer
+        del waiting[function]
+        known[function] = found
+    elif is_first:  # those that call each other have what any of them has
+        while (more := {one: _of_body(one, effects) for one in tuple(waiting)}) != waiting:
+            waiting.update(more)
+        known.update(waiting)
+        waiting.clear()
+    return known.get(function, found)
+
+
+def _of_body(function: Function, effects: Effects) -> frozenset[Access]:
+    body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
+    found = {a for part in body for a in accesses(part, set(), function.module, effects)}
+    outer = any(isinstance(n, ast.Global | ast.Nonlocal) for part in body for n in walk(part))
+    lazy = any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for part in body for n in walk(part))
+    reads = {Access("heap", writes=False)} if _reads_globals(function) else set()
+    found = {a for a in found if not a.channel.startswith("heap:")} | reads
+    return frozenset(found | ({Access("unknown")} if outer or lazy or function.decorators else set()))
 
 
 def _reads_globals(function: Function) -> bool:

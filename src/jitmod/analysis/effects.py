@@ -60,6 +60,8 @@ class Effects:
     changing: set[Function] = field(default_factory=set)  # what it is being asked
     changes_cut: int = 0
     channels: dict[Function, frozenset[Access]] = field(default_factory=dict)  # remembered by `channels.of_function`
+    channels_so_far: dict[Function, frozenset[Access]] = field(default_factory=dict)  # those that a cycle cut short
+    channels_cut: int = 0
     reaching_boundary: dict[Function, bool] = field(default_factory=dict)  # remembered by `jits.is_heavy`
     dispatching: dict[Function, bool] = field(default_factory=dict)  # remembered by `composites`
     reaching: dict[type, dict[Function, bool]] = field(default_factory=dict)  # by the classes of `tracing`

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.infer import Inference
+from jitmod.analysis.leading import leads
 from jitmod.analysis.values import Instance, Kind, Routine, Transformed
 from jitmod.source.nodes import walk
 from jitmod.source.project import Function, Project, SourceModule
@@ -22,10 +23,8 @@ def is_heavy(kind: Kind, effects: Effects) -> bool:
     """
     match kind:
         case Routine(Function() as function, None):
-            known = effects.reaching_boundary
-            if function not in known:
-                known[function] = _reaches(function, effects)
-            return known[function] and not effects.of_function(function)
+            reaches = leads(function, effects.reaching_boundary, lambda one: _step(one, effects))
+            return reaches and not effects.of_function(function)
         case Transformed(base, transform):
             return transform in library.JITS or is_heavy(base, effects)
         case Routine(str() as name, None) if effects.counts_library:
@@ -45,21 +44,18 @@ def _is_boundary(kind: Kind, effects: Effects) -> bool:
     return False
 
 
-def _reaches(function: Function, effects: Effects) -> bool:
-    """Whether a function calls a Module or compiled function, itself or through other plain functions."""
-    seen, todo = {function}, [function]
-    while todo:
-        current = todo.pop()
-        for call in current.calls:
-            kind = effects.inference.kind(call.func, current.module)
-            if _is_boundary(kind, effects):
-                return True
-            while isinstance(kind, Transformed):
-                kind = kind.base
-            if isinstance(kind, Routine) and isinstance(kind.target, Function) and kind.target not in seen:
-                seen.add(kind.target)
-                todo.append(kind.target)
-    return False
+def _step(function: Function, effects: Effects) -> tuple[bool, list[Function]]:
+    """Whether a function itself calls a Module or compiled function, and which functions it calls."""
+    called: list[Function] = []
+    for call in function.calls:
+        kind = effects.inference.kind(call.func, function.module)
+        if _is_boundary(kind, effects):
+            return True, []
+        while isinstance(kind, Transformed):
+            kind = kind.base
+        if isinstance(kind, Routine) and isinstance(kind.target, Function):
+            called.append(kind.target)
+    return False, called
 
 
 def describe(kind: Kind) -> str:
@@ -80,25 +76,34 @@ class Contexts:
 
     inference: Inference
     _known: dict[Function, frozenset[str]] = field(default_factory=dict)
+    _traced: dict[Function, bool] = field(default_factory=dict)
+    _eager: dict[Function, bool] = field(default_factory=dict)
 
     def of(self, function: Function) -> frozenset[str]:
         """A subset of {"traced", "eager"}; empty where no call is seen."""
-        if function in self._known:
-            return self._known[function]
-        self._known[function] = frozenset()  # a recursive call adds nothing
-        found: set[str] = set()
-        if function in self._compiled_functions():
-            found.add("traced")
-        outer = function.scope.parent
-        if outer is not None and outer.is_function and "traced" in self.of(outer.module.functions[outer.node]):
-            found.add("traced")
-        for module, call in self.inference.call_sites(function):
-            caller = module.functions.get(module.scope_of(call).node)
-            if function in self._compiled_functions() and self._is_compiled_call(call, module):
-                continue
-            found |= self.of(caller) or {"eager"} if caller else {"eager"}
-        self._known[function] = frozenset(found)
+        if function not in self._known:
+            traced = leads(function, self._traced, self._step_to_trace)
+            eager = leads(function, self._eager, self._step_to_eager)
+            self._known[function] = frozenset(["traced"] * traced + ["eager"] * eager)
         return self._known[function]
+
+    def _step_to_trace(self, function: Function) -> tuple[bool, list[Function]]:
+        outer = function.scope.parent
+        around = [outer.module.functions[outer.node]] if outer is not None and outer.is_function else []
+        return function in self._compiled_functions(), [*around, *filter(None, self._callers(function))]
+
+    def _step_to_eager(self, function: Function) -> tuple[bool, list[Function]]:
+        """What calls it, if only traces call that; a caller that no trace reaches runs eagerly, if it runs."""
+        callers = self._callers(function)
+        traced = [c for c in callers if c is not None and leads(c, self._traced, self._step_to_trace)]
+        return len(traced) < len(callers), traced
+
+    def _callers(self, function: Function) -> list[Function | None]:
+        """The functions that call it as it is, not compiled; None for the top level of a module."""
+        calls = self.inference.call_sites(function)
+        compiled = function in self._compiled_functions()
+        plain = [(module, call) for module, call in calls if not (compiled and self._is_compiled_call(call, module))]
+        return [module.functions.get(module.scope_of(call).node) for module, call in plain]
 
     def is_passed_on(self, function: Function) -> bool:
         """Whether a function's name is used otherwise than to call it: wrapped, stored, handed on."""
