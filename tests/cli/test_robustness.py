@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,3 +146,12 @@ def test_a_file_and_a_folder_that_may_not_be_read(tree: Path) -> None:
     code, text = run("check", "-q", ".")
     (tree / "shut").chmod(0o700)
     assert code == 2 and "closed.py:1:1: error: cannot be opened" in text and "loop.py:6:12 vmapify" in text
+
+
+def test_a_polite_kill_is_no_mistake_of_the_codemod_at_hand(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import jax\n")
+    killed = "import os, signal\nfrom importlib.metadata import EntryPoint\n"
+    killed += "EntryPoint.load = lambda self: os.kill(os.getpid(), signal.SIGTERM)\n"
+    run = [sys.executable, "-c", killed + "from jitmod.cli.main import main\nmain()\n", "check", "--no-cache", "."]
+    ended = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (128 + signal.SIGTERM, "", "")

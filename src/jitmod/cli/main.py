@@ -62,17 +62,27 @@ def jitmod(
     """Codemods that make JAX/Equinox code fast, and an A/B trial that proves it before anything is committed."""
 
 
+class Terminated(BaseException):
+    """A polite kill. It is no `SystemExit`, which somebody's codemod may raise and is then blamed for."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated
+
+
 def main() -> None:
     """Run the program. Exit codes: 0 all well, 1 findings or patches that earned no commit, 2 jitmod could not work."""
     gc.disable()  # trees are millions of objects that stay: going through them again took most of the time of a scan
     # So that a polite kill unwinds the stack, and the temporary worktree goes with it.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, _terminate)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")  # a path may hold anything, a terminal not
     try:
         app()
+    except Terminated:
+        sys.exit(128 + signal.SIGTERM)
     except Exception:
         traceback.print_exc()
         sys.exit(CANNOT_WORK)
