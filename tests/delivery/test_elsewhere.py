@@ -14,7 +14,9 @@ import jsonschema
 import pytest
 from fixtures_git import run_git
 from jitmod.codemods.vmapify import Vmapify
+from typer.testing import CliRunner
 
+from jitmod.cli.main import app
 from jitmod.delivery.attempt import Terms
 from jitmod.delivery.executor import Finished, Task, here, run_all
 from jitmod.delivery.job import Delivered, Request, onto_branch, planned
@@ -198,6 +200,41 @@ def test_evidence_that_was_changed_is_refused(place: Path, change: Change, why: 
     refused(place, why)
 
 
+def with_right_digests(found: dict[str, Any]) -> str:
+    """The text of evidence that somebody has changed and named anew."""
+    return json.dumps(of_job(found, found["planned"]))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda d: d["planned"].__setitem__("workload", "x"), "is of no job that jitmod plan has made: workload: 'x'"),
+        (lambda d: d["planned"]["contents"].__setitem__("workloads", []), "not as many as there are workloads"),
+        (lambda d: d["evidence"]["explore"].__setitem__("versions", ["jax"]), "is no evidence of jitmod trial --job"),
+        (lambda d: d["evidence"]["explore"]["device"].__setitem__("platform", [None]), "is no evidence of jitmod"),
+    ],
+)
+def test_evidence_that_is_odd_is_refused(place: Path, change: Change, why: str) -> None:
+    file = evidence_file(place)
+    found = json.loads(file.read_text())
+    change(found)
+    file.write_text(with_right_digests(found))
+    refused(place, why)
+
+
+def test_of_several_files_about_one_patch_a_rejection_counts(place: Path) -> None:
+    good = json.loads(evidence_file(place).read_text())
+    bad = json.loads(json.dumps(good))
+    for measured in bad["evidence"]["judges"]:
+        seconds = measured["warm"]["seconds"]
+        seconds["candidate"], seconds["baseline"] = seconds["baseline"], seconds["candidate"]
+    bad["verdict"] = "rejected"
+    (place / "evidence" / "a.json").write_text(with_right_digests(good))
+    (place / "evidence" / "z.json").write_text(with_right_digests(bad))
+    status, why, done = deliver(place)
+    assert status == "rejected" and done.refused == (), (why, done.refused)
+
+
 def test_another_patch_under_a_right_digest_is_refused(place: Path) -> None:
     file = evidence_file(place)
     found = json.loads(file.read_text())
@@ -270,6 +307,37 @@ def test_evidence_is_not_gathered_twice_and_a_lost_job_costs_one(place: Path) ->
     file.write_text(file.read_text()[:-100])
     assert run_all(tasks(place), run, lambda name, how: None) == [f"{file.name}: its worker was lost 2 times"]
     assert ran == [file.name]
+
+
+def test_where_evidence_cannot_go_nothing_is_run(place: Path) -> None:
+    (place / "file").write_text("")
+    there = [replace(task, output=place / "file" / "x.json") for task in tasks(place)]
+    with pytest.raises(DeliveryError, match=r"file: the evidence cannot be written"):
+        run_all(there, fails, lambda name, how: None)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"budget": "600"}, "budget: '600' is not of type 'number'"),
+        ({"candidates": []}, r"candidates: \[\] should be non-empty"),
+        ({"jitmod": None}, "jitmod: None is not of type 'string'"),
+        ({"otherwise": [1]}, "otherwise/0: 1 is not of type 'object'"),
+    ],
+)
+def test_a_job_that_was_edited_says_where_it_is_wrong(place: Path, change: dict[str, Any], why: str) -> None:
+    (file,) = (place / "jobs").iterdir()
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(DeliveryError, match=f"is no job of jitmod plan: {why}"):
+        read_job(file)
+
+
+def test_a_broken_job_costs_one_job(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "jobs" / "half.json").write_text('{"schema_version": 1, "ca')
+    monkeypatch.chdir(place / "two")
+    result = CliRunner().invoke(app, ["trial", "--job", str(place / "jobs"), "-o", str(place / "evidence")])
+    assert result.exit_code == 2 and "half.json: is no job, because it is not JSON" in result.output
+    assert "has its evidence in" in result.output
 
 
 def test_a_worker_says_what_it_is_missing(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,7 @@ def test_defaults(text: str | None, tmp_path: Path) -> None:
         ("[tool]\njitmod = 3\n", "tool.jitmod", "table"),
         ("[tool.jitmod.gate]\nmin_speedup = 'fast'\n", "tool.jitmod.gate.min_speedup", "number"),
         ("[tool.jitmod.gate]\nmin_speedup = true\n", "tool.jitmod.gate.min_speedup", "number"),
+        ("[tool.jitmod.gate]\nmin_speedup = nan\n", "tool.jitmod.gate.min_speedup", "number"),
         ("[tool.jitmod.gate]\nconfidence = 99\n", "tool.jitmod.gate.confidence", "between 0.5 and 1"),
         ("[tool.jitmod.workloads]\nname = 'a'\n", "tool.jitmod.workloads", "[[tool.jitmod.workloads]]"),
         ("[[tool.jitmod.workloads]]\nname = 'a'\n", "tool.jitmod.workloads[0].run", "missing"),

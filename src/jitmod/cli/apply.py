@@ -11,7 +11,18 @@ import typer
 
 from jitmod.cli.command import run_recorded, understood, words
 from jitmod.cli.jobs import CpusOption, EvidenceFolder, Executor, ExecutorOption, check_remote, run_elsewhere
-from jitmod.cli.options import CodemodNames, ConfigFile, Format, FormatOption, NoCache, Paths, Quiet, Verbose
+from jitmod.cli.options import (
+    Budget,
+    CodemodNames,
+    ConfigFile,
+    Format,
+    FormatOption,
+    MinSpeedup,
+    NoCache,
+    Paths,
+    Quiet,
+    Verbose,
+)
 from jitmod.cli.progress import progress
 from jitmod.cli.session import (
     Session,
@@ -67,16 +78,14 @@ def apply(
         bool, typer.Option("--signoff", help="Add Signed-off-by to every commit, as git commit --signoff does.")
     ] = False,
     require_gpu: Annotated[bool, typer.Option("--require-gpu", help="A trial on a CPU proves nothing.")] = False,
-    min_speedup: Annotated[
-        float | None, typer.Option("--min-speedup", min=0.0, help="The warm speedup that earns a commit.")
-    ] = None,
+    min_speedup: MinSpeedup = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Try again what the same workload rejected before, of the same code.")
     ] = False,
     with_test: Annotated[
         bool, typer.Option("--with-test", help="Add a test that fails when what a patch has won is lost.")
     ] = False,
-    budget: Annotated[float, typer.Option("--budget", min=1.0, help="Seconds that one trial may take.")] = 600.0,
+    budget: Budget = 600.0,
     python: Annotated[
         Path | None, typer.Option("--python", metavar="PATH", help="The interpreter that has the project's jax.")
     ] = None,
@@ -144,7 +153,7 @@ def apply(
             raise typer.Exit(_write(session, terms, format, talk))
         name = branch or f"jitmod/{session.label}"
         if executor is not Executor.LOCAL:
-            evidence = run_elsewhere(session, terms, name, base, executor, cpus, talk)
+            evidence = run_elsewhere(session, terms, name, base, executor, cpus, talk, fresh=fresh)
         terms = replace(terms, evidence=evidence)
         raise typer.Exit(_commit(session, terms, name if bundle is None else bundle, base, signoff, format, talk))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jitmod.cli.options import CodemodNames, Paths, Quiet
+from jitmod.cli.options import Budget, CodemodNames, Paths, Quiet
 from jitmod.cli.session import CANNOT_WORK, UsageError, failing_clearly, inert
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def bot(
     label: Labels = None,
     invited: Invited = False,
     dashboard: Dashboard = True,
-    budget: Annotated[float, typer.Option("--budget", min=1.0, help="Seconds that one trial may take.")] = 600.0,
+    budget: Budget = 600.0,
     quiet: Quiet = False,
 ) -> None:
     """Try every patch of HEAD, and bring the pull requests of the repository up to date with what was accepted.

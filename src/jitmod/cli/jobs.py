@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jitmod.cli.options import CodemodNames, ConfigFile, Paths, Quiet, Verbose
+from jitmod.cli.options import Budget, CodemodNames, ConfigFile, MinSpeedup, Paths, Quiet, Verbose
 from jitmod.cli.progress import progress
 from jitmod.cli.session import CANNOT_WORK, Session, Talk, UsageError, failing_clearly, open_session
 from jitmod.cli.terms import of_project, terms_of
@@ -53,10 +53,8 @@ def plan(
     ] = None,
     base: Annotated[str | None, typer.Option("--base", metavar="REV", help="Start from this commit, not HEAD.")] = None,
     require_gpu: Annotated[bool, typer.Option("--require-gpu", help="A trial on a CPU proves nothing.")] = False,
-    min_speedup: Annotated[
-        float | None, typer.Option("--min-speedup", min=0.0, help="The warm speedup that earns a commit.")
-    ] = None,
-    budget: Annotated[float, typer.Option("--budget", min=1.0, help="Seconds that one trial may take.")] = 600.0,
+    min_speedup: MinSpeedup = None,
+    budget: Budget = 600.0,
     python: Annotated[
         Path | None, typer.Option("--python", metavar="PATH", help="The interpreter that has the project's jax.")
     ] = None,
@@ -97,30 +95,35 @@ def run_jobs(
     """Run job files in the clone around the current folder: 0 where all have evidence now, whatever it says."""
     from jitmod.delivery.executor import run_all
 
-    missing = run_all(_tasks(jobs, output), _runner(executor, Path.cwd(), python, cpus), _printer(quiet), fresh=fresh)
+    tasks, unread = _tasks(jobs, output)
+    runner = _runner(executor, Path.cwd(), python, cpus)
+    missing = [*unread, *run_all(tasks, runner, _printer(quiet), fresh=fresh)]
     for line in missing:
         typer.echo(f"jitmod: not run: {line}", err=True)
     return CANNOT_WORK if missing else 0
 
 
 def run_elsewhere(
-    session: Session, terms: Terms, branch: str, base: str | None, executor: Executor, cpus: int | None, talk: Talk
-) -> Path:
+    session: Session, terms: Terms, branch: str, base: str | None, executor: Executor, cpus: int | None, talk: Talk,
+    *, fresh: bool,
+) -> Path:  # fmt: skip
     """Plan what `apply` would try, and run it with an executor; the folder of the evidence."""
     from jitmod.delivery.executor import Task, run_all
     from jitmod.delivery.job import planned
+    from jitmod.delivery.memory import versions
     from jitmod.delivery.repository import Repository, scrubbed_environment
     from jitmod.source.recording import state_folder
+    from jitmod.trial.job import digest
 
     with scrubbed_environment():
         repository = Repository.around(session.root)
     found, start = planned(session.request, repository, branch, base, terms)
-    folder = state_folder(session.root) / "elsewhere" / start.tip
+    folder = state_folder(session.root) / "elsewhere" / start.tip / digest(versions(terms.python))[:16]
     folder.mkdir(parents=True, exist_ok=True)
     tasks = [Task(name, job, folder / name) for name, job in found.jobs.items()]
     with progress(talk) as tell:
         tell.expect(len(tasks))
-        missing = run_all(tasks, _runner(executor, session.root, terms.python, cpus), tell.end)
+        missing = run_all(tasks, _runner(executor, session.root, terms.python, cpus), tell.end, fresh=fresh)
     for line in missing:
         talk.say(f"not run: {line}")
     return folder
@@ -144,10 +147,11 @@ def _runner(executor: Executor, folder: Path, python: Path, cpus: int | None) ->
     return here(folder, python)
 
 
-def _tasks(jobs: Sequence[Path], output: Path | None) -> list[Task]:
-    """The tasks that files and folders of jobs are. Raises `UsageError` and `DeliveryError`."""
+def _tasks(jobs: Sequence[Path], output: Path | None) -> tuple[list[Task], list[str]]:
+    """The tasks that files and folders of jobs are, and why some files are none. Raises `UsageError`."""
     from jitmod.delivery.executor import Task
     from jitmod.delivery.plan import read_job
+    from jitmod.delivery.repository import DeliveryError
 
     files: list[Path] = []
     for given in jobs:
@@ -161,7 +165,14 @@ def _tasks(jobs: Sequence[Path], output: Path | None) -> list[Task]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"two jobs are called {twice}: run them one after the other")
-    return [Task(str(file), read_job(file), output if single else output / file.name) for file in files]
+    tasks: list[Task] = []
+    unread: list[str] = []
+    for file in files:
+        try:
+            tasks.append(Task(str(file), read_job(file), output if single else output / file.name))
+        except DeliveryError as error:
+            unread.append(str(error))
+    return tasks, unread
 
 
 def _printer(quiet: bool) -> Callable[[str, str], None]:

@@ -52,3 +52,8 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How to print the
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what is being done, also when not on a terminal.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Search again what was searched before, and keep no result.")]
+Budget = Annotated[float, typer.Option("--budget", min=1.0, max=1_000_000.0, help="Seconds that one trial may take.")]
+MinSpeedup = Annotated[
+    float | None,
+    typer.Option("--min-speedup", min=0.0, max=1_000_000.0, help="The warm speedup that earns a commit."),
+]

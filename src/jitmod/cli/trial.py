@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jitmod.cli.jobs import CpusOption, Executor, ExecutorOption, run_jobs
-from jitmod.cli.options import ConfigFile, Quiet
+from jitmod.cli.options import Budget, ConfigFile, MinSpeedup, Quiet
 from jitmod.cli.output import write_whole
 from jitmod.cli.session import UsageError, failing_clearly, interpreter, jitmod_version
 from jitmod.cli.workloads import from_root, named
@@ -64,10 +64,8 @@ def trial(
         Reference, typer.Option("--reference", help="float64: judge both arms by their distance from double precision.")
     ] = Reference.BASELINE,
     require_gpu: Annotated[bool, typer.Option("--require-gpu", help="A trial on a CPU proves nothing.")] = False,
-    min_speedup: Annotated[
-        float | None, typer.Option("--min-speedup", min=0.0, help="The warm speedup that is asked for.")
-    ] = None,
-    budget: Annotated[float, typer.Option("--budget", min=1.0, help="Seconds that the trial may take.")] = 600.0,
+    min_speedup: MinSpeedup = None,
+    budget: Budget = 600.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of generators, of the order of samples.")] = 0,
     python: Annotated[
         Path | None, typer.Option("--python", metavar="PATH", help="The interpreter that has the project's jax.")

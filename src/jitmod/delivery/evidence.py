@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jitmod.delivery.jobfile import fault_of
 from jitmod.delivery.judged import judged
 from jitmod.model import Verdict
 from jitmod.trial import gate
 from jitmod.trial.job import SCHEMA_VERSION, digest, for_workload, plain
-
-_NEEDED = {"id", "contents", "jitmod", "gate", "base_commit", "candidates"}  # of a planned job
 
 
 class Refused(Exception):
@@ -53,11 +52,7 @@ class Stored:
     workload: int
     evidence: Mapping[str, Any]
     verdict: Verdict
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        found: Mapping[str, str] = self.evidence["explore"].get("versions", {})
-        return found
+    versions: Mapping[str, str]
 
 
 def read_evidence(file: Path) -> Stored:
@@ -78,17 +73,21 @@ def parse_evidence(name: str, text: str) -> Stored:
             raise Refused(f"is of format {version}, and this jitmod knows {SCHEMA_VERSION}")
         if found["digest"] != digest(evidence):
             raise Refused("tampered with: what it holds is not what its digest was taken of")
-        if not job.keys() >= _NEEDED:
-            raise Refused("is of no job that jitmod plan has made")
+        fault = fault_of(job)
+        if fault is not None:
+            raise Refused(f"is of no job that jitmod plan has made: {fault}")
         single = for_workload(job, number)
         if evidence["job"] != digest(single):
             raise Refused("tampered with: its job is not the one that was tried")
         verdict = gate.judge(single, evidence)
         said = found["verdict"]
+        if not isinstance(verdict.device, str | None):
+            raise TypeError(f"a device {verdict.device!r}")
+        versions = {name: str(version) for name, version in evidence["explore"].get("versions", {}).items()}
     except Refused:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise Refused(f"is no evidence of jitmod trial --job ({type(error).__name__}: {error})") from None
     if said != verdict.status:
         raise Refused(f"tampered with: it says {said}, and the gate says {verdict.status} of what it holds")
-    return Stored(name, job, single, number, evidence, verdict)
+    return Stored(name, job, single, number, evidence, verdict, versions)

@@ -4,6 +4,7 @@ written as soon as it is there: a run that is cut off goes on where it was."""
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from jitmod.delivery.figures import describe
 from jitmod.delivery.plan import write_whole
 from jitmod.delivery.repository import DeliveryError
 from jitmod.delivery.worker import Missing, is_done, run_job
+
+_LEAST = 1 << 18  # bytes that evidence may well have
 
 
 @dataclass(frozen=True)
@@ -70,15 +73,30 @@ def run_all(
     for task in tasks:
         if task not in todo:
             tell(task.name, f"has its evidence in {task.output}")
+    _check_room(todo)
     missing = []
     for done in runner(todo) if todo else ():
         if done.missing:
             missing.append(f"{done.task.name}: {done.missing}")
             continue
         try:
-            done.task.output.parent.mkdir(parents=True, exist_ok=True)
             write_whole(done.task.output, done.evidence)
         except OSError as error:
-            raise DeliveryError(f"{done.task.output}: the evidence cannot be written: {error.strerror}") from None
+            raise _unwritable(done.task.output, error) from None
         tell(done.task.name, describe(parse_evidence(done.task.output.name, done.evidence).verdict))
     return missing
+
+
+def _check_room(tasks: Sequence[Task]) -> None:
+    """Find out before anything runs that its evidence could not be written. Raises `DeliveryError`."""
+    for folder in {task.output.parent for task in tasks}:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(_LEAST))
+        except OSError as error:
+            raise _unwritable(folder, error) from None
+
+
+def _unwritable(place: Path, error: OSError) -> DeliveryError:
+    return DeliveryError(f"{place}: the evidence cannot be written: {error.strerror}")

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from jitmod import __version__
 from jitmod.delivery.attempt import Terms, no_workload, workloads_for
+from jitmod.delivery.jobfile import fault_of
 from jitmod.delivery.memory import digest, programs
 from jitmod.delivery.preview import Wanted
 from jitmod.delivery.queue import Entry, FoundPatch, name
@@ -124,13 +126,15 @@ def read_job(file: Path) -> dict[str, Any]:
         job = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise DeliveryError(f"{file}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DeliveryError(f"{file}: is no job, because it is not JSON: {error}") from None
-    if not isinstance(job, dict) or not {"id", "candidates", "workload", "base_commit", "contents"} <= job.keys():
-        raise DeliveryError(f"{file}: is no job of jitmod plan")
-    if job.get("schema_version") != SCHEMA_VERSION:
-        raise DeliveryError(f"{file}: is of format {job.get('schema_version')}, and this jitmod knows {SCHEMA_VERSION}")
-    return job
+    version = job.get("schema_version") if isinstance(job, dict) else None
+    if isinstance(version, int) and version != SCHEMA_VERSION:
+        raise DeliveryError(f"{file}: is of format {version}, and this jitmod knows {SCHEMA_VERSION}")
+    fault = fault_of(job)
+    if fault is not None:
+        raise DeliveryError(f"{file}: is no job of jitmod plan: {fault}")
+    return dict(job)
 
 
 def workloads_of(job: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
@@ -139,8 +143,8 @@ def workloads_of(job: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a file such that nobody ever sees a part of it. Raises `OSError`."""
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    """Write a file such that nobody ever sees a part of it, whoever else writes it. Raises `OSError`."""
+    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(4)}")  # machines that share a folder share numbers
     try:
         unfinished.write_text(text, encoding="utf-8")
         os.replace(unfinished, file)

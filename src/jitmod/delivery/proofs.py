@@ -12,7 +12,7 @@ from jitmod.delivery.evidence import Refused, Stored, read_evidence
 from jitmod.delivery.plan import Plan, Planned, workloads_of
 from jitmod.delivery.queue import FoundPatch
 from jitmod.delivery.repository import DeliveryError
-from jitmod.model import Edit, Variant, Verdict
+from jitmod.model import Edit, Status, Variant, Verdict
 from jitmod.source.config import Workload
 from jitmod.source.document import Document
 from jitmod.trial import notebooks
@@ -56,7 +56,9 @@ class Proofs:
                 self.refused[file.name] = str(refused)
                 self._why.setdefault(file.name, str(refused))
             else:
-                self._found.setdefault(planned.one.id, (stored, planned))
+                known = self._found.get(planned.one.id)
+                if known is None or _weight(stored) > _weight(known[0]):
+                    self._found[planned.one.id] = (stored, planned)
 
     def of(self, one: FoundPatch, document: Document) -> Proof:
         """The proof of a patch as it is in `document`. Raises `Refused` where there is none."""
@@ -130,6 +132,12 @@ class Proofs:
         if any(_contents(p) == job["contents"]["sources"] for p in self._plans):
             return "foreign: of a patch that is not among those asked for"
         return f"stale: sources have changed since {commit[:10]}"
+
+
+def _weight(stored: Stored) -> int:
+    """Of several files about one patch the heaviest counts: a machine on which it is wrong, or slower, says no."""
+    order = (Status.UNPROVEN, Status.INCONCLUSIVE, Status.ACCEPTED, Status.CRASHED, Status.REJECTED)
+    return order.index(stored.verdict.status)
 
 
 def _files(folder: Path) -> list[Path]:
