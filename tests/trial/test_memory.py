@@ -16,6 +16,7 @@ from jitmod.delivery import figures
 from jitmod.model import Status, Verdict
 from jitmod.trial import needs
 from jitmod.trial.child.predict import Predictions, TooLarge
+from jitmod.trial.child.room import _of_groups
 
 from .conftest import write
 
@@ -142,6 +143,27 @@ def test_what_the_compiler_says_needs_too_much_does_not_run() -> None:
     asked.ask(function, (jnp.zeros((1 << 20,)),), {})
     assert asked.largest == 4194304 and not asked.is_exceeded
     asked.ask(lambda x: x, (1.0,), {})  # nothing compiled
+
+
+def group(folder: Path, version: int, limit: str, used: int, spare: int) -> None:
+    names = ("memory.max", "memory.current", "inactive_file")
+    if version == 1:
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    write(folder, {names[0]: f"{limit}\n", names[1]: f"{used}\n", "memory.stat": f"cache 7\n{names[2]} {spare}\n"})
+
+
+def test_the_nearest_limit_of_all_control_groups_counts(tmp_path: Path) -> None:
+    own, mounted = tmp_path / "own", tmp_path / "groups"
+    own.write_text("9:name=systemd:/\n4:cpu,memory:/slurm/job_7/step\n0::/user.slice/run-1.scope\n")
+    assert list(_of_groups(own, mounted)) == []
+    group(mounted / "memory", 1, "9223372036854771712", 10**12, 0)
+    group(mounted / "memory" / "slurm" / "job_7", 1, "1000", 700, 200)
+    group(mounted / "user.slice" / "run-1.scope", 2, "900", 500, 0)
+    group(mounted / "user.slice", 2, "max", 500, 0)
+    assert sorted(one.size for one in _of_groups(own, mounted)) == [400, 500]
+    own.write_text("0::/system.slice/docker-8.scope\n")  # in a container that sees the names of its machine
+    group(mounted, 2, "50", 100, 0)
+    assert [one.size for one in _of_groups(own, mounted)] == [0]
 
 
 ALONE = """\

@@ -30,6 +30,7 @@ def main(request_file: str, descriptor: int) -> None:
     """Never returns: the process ends here, whatever threads the workload left behind."""
     request = json.loads(Path(request_file).read_text(encoding="utf-8"))
     orphans.end_with_parent()
+    orphans.go_first()
     peak = Peak()
     guard.protect(request["user_root"], request["scratch"])
     deadline = time.monotonic() + request["seconds"]

@@ -1,4 +1,4 @@
-"""A child ends when its parent does, however that ended: nobody would read its evidence."""
+"""A child ends when its parent does, however that ended, and before it where there is no room for both."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 NAME = "jitmod-orphans"
 _PR_SET_PDEATHSIG = 1
@@ -23,6 +24,12 @@ def end_with_parent() -> None:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: _end())
     threading.Thread(target=_watch, args=(parent,), daemon=True, name=NAME).start()
+
+
+def go_first() -> None:
+    """Where memory runs out, Linux ends a trial's process, and none that waits for it. Children inherit that."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _watch(parent: int) -> None:

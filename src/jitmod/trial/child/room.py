@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_GROUPS = (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-           ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"))  # fmt: skip
+_GROUPS = Path("/sys/fs/cgroup")
+_FILES = (("memory.max", "memory.current", "inactive_file"),  # of both versions of control groups: limit, use,
+          ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))  # what is given up if needed
 _PAUSE, _PATIENCE = 0.02, 20  # seconds, and how often
 _BOUNDLESS = 1 << 60  # bytes: what the first version of control groups says where there is no limit
 
@@ -42,14 +43,37 @@ def _of_machine() -> Iterator[Room]:
     used = status("VmSize")
     if soft != resource.RLIM_INFINITY and used is not None:
         yield Room(max(0, soft - used), "address space")
-    for limit, current in _GROUPS:
-        with contextlib.suppress(OSError, ValueError):
-            most = int(Path(limit).read_text())
-            if most < _BOUNDLESS:
-                yield Room(max(0, most - int(Path(current).read_text())), "memory of the control group")
+    yield from _of_groups(Path("/proc/self/cgroup"), _GROUPS)
     free = _field("/proc/meminfo", "MemAvailable")
     if free is not None:
         yield Room(free, "free memory")
+
+
+def _of_groups(membership: Path, mounted: Path) -> Iterator[Room]:
+    """What the control groups of this process leave: its own one, and those around it up to what can be seen here."""
+    try:
+        lines = [line.split(":", 2) for line in membership.read_text().splitlines()]
+    except OSError:
+        return
+    for _, controllers, name in (line for line in lines if len(line) == 3):
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = mounted / "memory" if controllers else mounted
+        own = top / name.lstrip("/")
+        # A container may have its own group as the top, and names that are those of the machine.
+        for group in dict.fromkeys([*(one for one in (own, *own.parents) if one.is_relative_to(top)), top]):
+            for limit, used, spare in _FILES:
+                with contextlib.suppress(OSError, ValueError):
+                    most = int((group / limit).read_text())
+                    if most < _BOUNDLESS:
+                        taken = int((group / used).read_text()) - _spare(group / "memory.stat", spare)
+                        yield Room(max(0, most - max(0, taken)), "memory of the control group")
+
+
+def _spare(file: Path, name: str) -> int:
+    """Bytes of files that are kept only as long as nobody needs their room."""
+    lines = (line.split() for line in file.read_text().splitlines())
+    return next((int(line[1]) for line in lines if line[0] == name), 0)
 
 
 def memory_in_use(device: Any) -> int | None:
