@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,9 +16,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from jitmod.cli.main import app
+from jitmod.model import Status, Verdict
+from jitmod.source.config import GateSettings
+from jitmod.trial.job import candidate_of, make_job
+from jitmod.trial.profile import profile
 from jitmod.trial.scratch import scratch
+from jitmod.trial.trial import Trial
 
-from .conftest import MAPPED, NET, write
+from .conftest import MAPPED, NET, WORKLOAD, write
 
 WRONG = NET.replace("jnp.stack(out)", "jnp.stack(out, axis=1)")
 RUN = ["--workload", "bench.py:run", "--setup", "bench.py:setup"]
@@ -165,6 +171,47 @@ def test_killed_run_leaves_nothing_that_the_next_one_does_not_remove(
     monkeypatch.setattr("tempfile.tempdir", str(scratches))
     with scratch() as own:
         assert list(scratches.iterdir()) == [own]
+
+
+def test_a_profile_that_cannot_be_written_does_not_lose_the_verdict(
+    repository: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(repository, {"app/net.py": MAPPED})
+    made = Trial(Verdict(Status.UNPROVEN, "nothing was seen"), {}, {})
+    monkeypatch.setattr("jitmod.trial.trial.try_workloads", lambda *given, **options: made)
+
+    def full(*given: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("jitmod.trial.profile.profile", full)
+    result = invoke(repository, "HEAD", *RUN, "--profile", "traces")
+    assert result.exit_code == 2 and result.stdout.startswith("unproven: nothing was seen"), result.output
+    assert "--profile traces: cannot be written: No space left on device" in result.stderr
+
+
+def test_a_profile_of_each_arm(project: Path, tmp_path: Path) -> None:
+    job = make_job([candidate_of({"app/net.py": MAPPED})], baseline={}, base_commit="", workload=WORKLOAD,
+                   settings=GateSettings(), seed=0, budget=60.0, require_gpu=False, site=None, new_functions=(),
+                   fingerprint="")  # fmt: skip
+    traces = tmp_path / "traces"
+    assert profile(job, 0, traces, code_root=project, user_root=project, python=Path(sys.executable)) == {}
+    assert all(list((traces / arm).rglob("*.xplane.pb")) for arm in ("baseline", "candidate"))
+
+
+def test_folders_of_another_machine_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with monkeypatch.context() as patched:
+        patched.setattr("jitmod.trial.scratch.os.getpid", lambda: ended.pid)
+        patched.setattr("jitmod.trial.scratch.shutil.rmtree", lambda folder, ignore_errors: None)
+        with scratch() as left:
+            pass
+        patched.setattr("jitmod.trial.scratch.platform.node", lambda: "another")
+        with scratch() as foreign:
+            pass
+    with scratch() as own:
+        assert set(tmp_path.iterdir()) == {own, foreign} and left != foreign
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")

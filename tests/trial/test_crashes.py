@@ -70,6 +70,22 @@ def test_slow_baseline_is_no_crash_of_the_patch(project: Path, try_text: Try) ->
     assert "too slow" in verdict.why
 
 
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import os\nos.kill(os.getpid(), 9)", "no room for the trial of this workload: the child was ended"),
+        ("import os\nos._exit(7)", "ends its process in the baseline: the child ended early with exit status 7"),
+    ],
+)
+def test_a_baseline_that_ends_its_process_is_no_crash_of_the_patch(
+    program: str, said: str, project: Path, try_text: Try
+) -> None:
+    body = program.replace("\n", "\n    ")
+    write(project, {"ends.py": f"def run():\n    {body}\n"})
+    verdict = try_text(MAPPED, Workload("ends", "ends.py:run"), budget=60.0).verdict
+    assert verdict.status is Status.UNPROVEN and said in verdict.why, verdict.why
+
+
 def test_missing_interpreter_is_a_verdict(project: Path) -> None:
     from jitmod.source.config import GateSettings
     from jitmod.trial.trial import try_arms

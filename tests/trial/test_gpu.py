@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jitmod.delivery import figures
-from jitmod.trial import gpu
+from jitmod.trial import gpu, profile
 
 
 class Failed(Exception):
@@ -83,6 +84,8 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
         pytest.param({"CUDA_VISIBLE_DEVICES": "0,1"}, "GPU-bb", {"CUDA_VISIBLE_DEVICES": "GPU-bb"}, id="of several"),
         pytest.param({"CUDA_VISIBLE_DEVICES": "0"}, "GPU-aa", {}, id="chosen by number"),
         pytest.param({"CUDA_VISIBLE_DEVICES": "GPU-a"}, "GPU-aa", {}, id="chosen by name"),
+        pytest.param({"CUDA_VISIBLE_DEVICES": "0,-1,1"}, "GPU-aa", {"CUDA_VISIBLE_DEVICES": "GPU-aa"}, id="cut short"),
+        pytest.param({"JAX_PLATFORMS": ""}, "GPU-bb", {"CUDA_VISIBLE_DEVICES": "GPU-bb"}, id="an empty wish"),
         pytest.param({"CUDA_VISIBLE_DEVICES": ""}, None, {}, id="none is to be seen"),
         pytest.param({"JAX_PLATFORMS": "cpu"}, None, {}, id="jax stays on the CPU"),
         pytest.param({"JAX_PLATFORMS": "cuda,cpu"}, "GPU-bb", {"CUDA_VISIBLE_DEVICES": "GPU-bb"}, id="jax wants one"),
@@ -94,6 +97,24 @@ def test_one_gpu_is_picked_and_pinned(
     found = gpu.pick(environ)
     assert (found.uuid if found is not None else None) == picked
     assert gpu.pinned(found, environ) == setting and nvml.open == 0
+
+
+def test_numbers_that_cuda_may_count_otherwise_name_nothing(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "nvmlDeviceGetName", lambda handle: ("H200", "T400")[handle])
+    environ = {"CUDA_VISIBLE_DEVICES": "0,1"}
+    assert gpu.pick(environ) is None
+    picked = gpu.pick({**environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
+    assert picked is not None and picked.uuid == "GPU-bb"
+
+
+def test_a_profile_is_taken_on_the_gpu_of_the_trial(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(profile, "run_child", lambda request, **given: seen.append(given["settings"]) or {})
+    places = {"code_root": tmp_path, "user_root": tmp_path, "python": Path(sys.executable)}
+    assert profile.profile({}, 0, tmp_path / "traces", **places) == {}
+    assert seen == [{"CUDA_VISIBLE_DEVICES": "GPU-bb"}] * 2
 
 
 @pytest.mark.parametrize("missing", ["library", "driver"])

@@ -101,7 +101,6 @@ def trial(
     with failing_clearly():
         from jitmod.delivery.sides import open_sides, project_of
         from jitmod.model import Status
-        from jitmod.report import evidence
         from jitmod.source import config as configuration
 
         if profile is not None and (job or guard):
@@ -137,20 +136,27 @@ def trial(
             from jitmod.trial.trial import try_workloads
 
             result = try_workloads(workloads, sides.candidate, **options)
-            if profile is not None:
+            _print(result, sides.unseen, format, output, quiet)
+            if profile is not None:  # last, so that what was found is seen in any case
                 _profile(result, profile, sides.code_root, sides.user_root, own)
-        text = evidence.render(result.verdict, result.evidence, jitmod_version())
-        if format is Printed.JSON:
-            typer.echo(text, nl=False)
-        else:
-            for line in list(evidence.lines(result.verdict, result.evidence, sides.unseen))[: 1 if quiet else None]:
-                typer.echo(line)
-        told = result.evidence.get("explore", {}).get("arms", {}).get("why")
-        if told and not quiet and format is Printed.TEXT:
-            typer.echo(f"  note       each arm ran in a process of its own: {told}")
-        if output is not None:  # last, so that what was found is seen in any case
-            write_whole(output, text)
         raise typer.Exit(int(result.verdict.status is not Status.ACCEPTED))
+
+
+def _print(result: Trial, unseen: Sequence[str], format: Printed, output: Path | None, quiet: bool) -> None:
+    """Print what came of the trial, and write it to a file where that is asked for."""
+    from jitmod.report import evidence
+
+    text = evidence.render(result.verdict, result.evidence, jitmod_version())
+    if format is Printed.JSON:
+        typer.echo(text, nl=False)
+    else:
+        for line in list(evidence.lines(result.verdict, result.evidence, unseen))[: 1 if quiet else None]:
+            typer.echo(line)
+    told = result.evidence.get("explore", {}).get("arms", {}).get("why")
+    if told and not quiet and format is Printed.TEXT:
+        typer.echo(f"  note       each arm ran in a process of its own: {told}")
+    if output is not None:
+        write_whole(output, text)
 
 
 def _guard(workloads: Sequence[Workload], candidate: Mapping[str, str | None], options: Mapping[str, Any]) -> int:

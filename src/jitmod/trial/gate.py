@@ -18,7 +18,7 @@ from jitmod.trial.retraces import warm_calls
 from jitmod.trial.times import Times
 
 _JUDGES = 2
-# Stages in which running out of time is not the candidate's doing: it has run before, or it is not what runs.
+# Stages in which running out of time or memory is not the candidate's doing: it has run before, or it is not what runs.
 _NOT_THE_CANDIDATES = ("baseline", "both", "candidate: sabotage", "candidate: single executions")
 _COMPARABLE = 0.1  # relative distance from double precision beyond which the reference is another computation
 _EPSILON = 2.0**-23  # of single precision
@@ -193,11 +193,16 @@ def _unseen(job: Mapping[str, Any], explored: Mapping[str, Any]) -> Verdict | No
     return Verdict(Status.UNPROVEN, "the sabotage control raised, so nothing shows that the workload sees this site")
 
 
-def _failure(failure: Mapping[str, str], slow_baseline: Status) -> Verdict:
+def _failure(failure: Mapping[str, str], not_by_the_patch: Status) -> Verdict:
     stage, how = failure["stage"], failure["how"]
     tail = f"; it said last: {failure['tail']}" if failure["tail"] else ""
-    if how.startswith("did not finish") and stage.startswith(_NOT_THE_CANDIDATES):
-        return Verdict(slow_baseline, f"the workload is too slow for the budget: the child {how} ({stage})")
+    if stage.startswith(_NOT_THE_CANDIDATES):
+        if how.startswith("did not finish"):
+            return Verdict(not_by_the_patch, f"the workload is too slow for the budget: the child {how} ({stage})")
+        if "SIGKILL" in how:
+            return Verdict(not_by_the_patch, f"no room for the trial of this workload: the child {how} ({stage})")
+    if stage.startswith("baseline"):
+        return Verdict(not_by_the_patch, f"the workload ends its process in the baseline: the child {how}{tail}")
     return Verdict(Status.CRASHED, f"the child {how} ({stage}){tail}")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,17 +55,16 @@ class Seen:
 
 def pick(environ: Mapping[str, str]) -> Gpu | None:
     """Of the GPUs that jax would see the one with most free memory; None where there is none, or jax shall not."""
-    if environ.get("JAX_PLATFORMS", "cuda").partition(",")[0] not in _PLATFORMS:
+    if (environ.get("JAX_PLATFORMS") or "cuda").partition(",")[0] not in _PLATFORMS:
         return None
     with _library() as nvml:
         if nvml is None:
             return None
+        all_of_them = [_gpu(nvml, number) for number in range(nvml.nvmlDeviceGetCount())]
         allowed = _visible(environ)
-        found: list[Gpu] = []
-        for number in range(nvml.nvmlDeviceGetCount()):
-            one = _gpu(nvml, number)
-            if one is not None and (allowed is None or any(_names(name, number, one) for name in allowed)):
-                found.append(one)
+        found = [one for one in all_of_them if one is not None]
+        if allowed is not None:
+            found = _allowed(allowed, all_of_them, environ)
         return max(found, key=lambda one: one.memory - one.used, default=None)
 
 
@@ -153,9 +152,22 @@ def _visible(environ: Mapping[str, str]) -> list[str] | None:
     return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _names(name: str, number: int, gpu: Gpu) -> bool:
-    """Whether an entry of that list is this GPU: names may be cut short."""
-    return name == str(number) if name.isdecimal() else gpu.uuid.startswith(name)
+def _allowed(names: Sequence[str], every: Sequence[Gpu | None], environ: Mapping[str, str]) -> list[Gpu]:
+    """The GPUs that such a list names, as CUDA reads it: names may be cut short, and nothing counts behind an entry
+    that names none. Numbers are those of NVML only where CUDA counts alike; else they tell nothing here.
+    """
+    alike = len({one.name for one in every if one is not None}) == 1
+    numbered = alike or environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    found: list[Gpu] = []
+    for name in names:
+        if name.isdecimal():
+            meant = every[int(name)] if numbered and int(name) < len(every) else None
+        else:
+            meant = next((one for one in every if one is not None and one.uuid.startswith(name)), None)
+        if meant is None:
+            break
+        found.append(meant)
+    return found
 
 
 def _text(value: str | bytes) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jitmod.trial import gpu
 from jitmod.trial.needs import ARMS
 from jitmod.trial.process import run_child
 from jitmod.trial.scratch import scratch
@@ -24,13 +25,16 @@ def profile(
     elsewhere first. Raises `OSError`.
     """
     failed: dict[str, str] = {}
+    settings = gpu.pinned(gpu.pick(os.environ), os.environ)
     for arm in ARMS:
         with scratch() as traces:
             request = {
                 "code_root": str(code_root.resolve()), "user_root": str(user_root.resolve()), "job": job,
                 "role": "profile", "opening": {"how": arm, "number": chosen}, "traces": str(traces),
             }  # fmt: skip
-            found = run_child(request, python=python, folder=user_root, seconds=_SECONDS, environ=os.environ)
+            found = run_child(
+                request, python=python, folder=user_root, seconds=_SECONDS, environ=os.environ, settings=settings
+            )
             trouble = found.get("error") or found.get("failure")
             if trouble is not None:
                 failed[arm] = trouble.get("text") or trouble["how"]

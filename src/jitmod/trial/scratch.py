@@ -1,9 +1,11 @@
-"""Scratch folders that name their process: what a killed run leaves behind, the next one removes."""
+"""Scratch folders that name their process: what a killed run leaves behind, the next one on that machine removes."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import platform
 import re
 import shutil
 import tempfile
@@ -13,7 +15,7 @@ from pathlib import Path
 from jitmod.source.config import ConfigError
 from jitmod.trial import descendants
 
-_NAME = re.compile(r"jitmod-run-(\d+)-")
+_NAME = re.compile(r"jitmod-run-([0-9a-f]{8})-(\d+)-")
 _LEAST = 1 << 20  # bytes: less is nothing
 
 
@@ -27,7 +29,7 @@ def scratch() -> Iterator[Path]:
     try:
         parent = Path(tempfile.gettempdir())
         remove_stale(parent)
-        folder = Path(tempfile.mkdtemp(prefix=f"jitmod-run-{os.getpid()}-", dir=parent)).resolve()
+        folder = Path(tempfile.mkdtemp(prefix=f"jitmod-run-{_machine()}-{os.getpid()}-", dir=parent)).resolve()
     except OSError as error:
         raise no_room(error) from None
     try:
@@ -51,9 +53,18 @@ def remove_stale(parent: Path) -> None:
     for entry in parent.glob("jitmod-run-*"):
         named = _NAME.match(entry.name)
         with contextlib.suppress(OSError):
-            if named and not entry.is_symlink() and entry.stat().st_uid == os.getuid() and not _runs(int(named[1])):
+            ours = named and named[1] == _machine() and not entry.is_symlink() and entry.stat().st_uid == os.getuid()
+            if named and ours and not _runs(int(named[2])):
                 descendants.end(entry.resolve())
                 shutil.rmtree(entry, ignore_errors=True)
+
+
+def _machine() -> str:
+    """Where numbers of processes are those of this one: others may share the folder, machines as well as containers."""
+    numbered = ""
+    with contextlib.suppress(OSError):
+        numbered = os.readlink("/proc/self/ns/pid")
+    return hashlib.sha256(f"{platform.node()} {numbered}".encode()).hexdigest()[:8]
 
 
 def _runs(process: int) -> bool:
