@@ -11,9 +11,11 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from toy import Toy
@@ -229,6 +231,20 @@ def test_a_process_that_dies_leaves_its_work_to_this_one(asked: Asked, monkeypat
     monkeypatch.setattr(engine, "_WORTH_PROCESSES", 0)
     monkeypatch.setattr(engine, "_can_fork", lambda: True)
     assert findings(replace(asked, keeps_results=False, processes=2)) == of_the_whole(asked)[0]
+
+
+def test_a_process_that_dies_before_all_work_was_given(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[engine.Task] = []
+
+    def broken(pool: ProcessPoolExecutor, do: Any, task: engine.Task) -> Any:
+        given.append(task)
+        raise BrokenProcessPool("a process died")
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", broken)
+    monkeypatch.setattr(engine, "_GROUP", 2)
+    monkeypatch.setattr(engine, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(engine, "_can_fork", lambda: True)
+    assert findings(replace(asked, keeps_results=False, processes=2)) == of_the_whole(asked)[0] and given
 
 
 def test_an_interrupt_ends_all_processes(asked: Asked) -> None:

@@ -6,6 +6,7 @@ same groups of files are searched, each by analyses of its own, whether one proc
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -156,17 +157,26 @@ def _by_processes(work: _Work, tasks: Sequence[Task], processes: int) -> Iterato
         min(processes, len(tasks)), multiprocessing.get_context("fork"), _begin, (os.getpid(),)
     )
     try:
-        waiting: list[Future[Preview]] = [pool.submit(_do, task) for task in tasks]
+        waiting = [_begun(pool, task) for task in tasks]
         for task, future in zip(tasks, waiting, strict=True):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                yield work.do(task)
+            found = None
+            if future is not None:
+                with contextlib.suppress(BrokenProcessPool):
+                    found = future.result()
+            yield work.do(task) if found is None else found
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
         _WORK.clear()
+
+
+def _begun(pool: ProcessPoolExecutor, task: Task) -> Future[Preview] | None:
+    """None where a process has died already while others were being given their work."""
+    try:
+        return pool.submit(_do, task)
+    except BrokenProcessPool:
+        return None
 
 
 _WORK: list[_Work] = []  # what a forked process finds
