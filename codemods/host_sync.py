@@ -37,7 +37,6 @@ from jitmod.rewrite.imports import Imports, NameTaken
 from jitmod.rewrite.lifted import margin
 from jitmod.rewrite.names import Namer, plural
 from jitmod.rewrite.refused import REFUSING, refused
-from jitmod.rewrite.text import document_comments
 from jitmod.source.document import Document
 from jitmod.source.project import Project, SourceModule
 
@@ -187,7 +186,7 @@ def _check_comments(sync: Sync, document: Document) -> None:
     """Raises `EditConflict` where a comment stands beside what is kept of a statement."""
     lines = range(sync.statement.lineno, (sync.statement.end_lineno or 0))
     kept = range(sync.device.lineno, (sync.device.end_lineno or 0))
-    if any(line in lines and line not in kept for line, _ in document_comments(document)):
+    if any(line in lines and line not in kept for line, _ in document.comments):
         raise EditConflict(f"the comments in line {sync.statement.lineno} have no place to go to")
 
 

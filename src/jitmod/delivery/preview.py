@@ -53,9 +53,12 @@ def preview(wanted: Wanted, project: Project) -> Preview:
 
 def patch_diff(patch: Patch, document: Document) -> str:
     """The diff of one patch alone, its first form with default knobs; empty where its edits do not compose."""
+    edits = patch.variants[0].realise({})
     try:
-        return document_diff(document, realised(document, patch.variants[0].realise({})))
-    except EditConflict:
+        if document.notebook is not None:
+            return document_diff(document, realised(document, edits))
+        return file_diff(document.path, document.encode(document.source), compose(document, edits))
+    except (EditConflict, UnicodeEncodeError):
         return ""
 
 

@@ -8,7 +8,6 @@ from jitmod.analysis.collect import Collector, block_of
 from jitmod.analysis.loops import Unplannable
 from jitmod.model import Edit
 from jitmod.rewrite.loop_edits import LoopEdits
-from jitmod.rewrite.text import document_comments
 
 
 class Collected(LoopEdits):
@@ -116,7 +115,7 @@ class Collected(LoopEdits):
                     text = self.document.text
                     rest = f"{', '.join(text(t) for t, _ in left)} = {', '.join(text(v) for _, v in left)}"
                     return [Edit(*self.document.span(init), rest)]
-        comment = [c for line, c in document_comments(self.document) if line == init.end_lineno]
+        comment = [c for line, c in self.document.comments if line == init.end_lineno]
         if comment:
             return [Edit(*self.document.span(init), comment[0]),
                     self._comment_removed(init)]  # fmt: skip

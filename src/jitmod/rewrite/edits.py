@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from jitmod.model import Edit
 from jitmod.source.document import Document
@@ -17,17 +19,13 @@ class EditConflict(Exception):
 
 def compose(document: Document, edits: Iterable[Edit]) -> bytes:
     """The bytes of the document's file after `edits`; line ends follow the document's. Raises `EditConflict`."""
-    pieces: list[bytes] = []
-    done = 0
-    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
-        if edit.start < done:
-            raise EditConflict(f"{document.path}: two edits overlap at byte {edit.start}")
-        text = edit.text.replace("\r\n", "\n").replace("\n", document.newline)
-        pieces += [document.source[done : edit.start], text.encode()]
-        done = edit.end
-    source = b"".join([*pieces, document.source[done:]])
+    ordered = sorted(edits, key=lambda e: (e.start, e.end))
+    for one, following in pairwise(ordered):
+        if following.start < one.end:
+            raise EditConflict(f"{document.path}: two edits overlap at byte {following.start}")
+    source = _spliced(document, ordered, 0, len(document.source))
     try:
-        ast.parse(source)
+        _check(document, ordered, source)
     except (SyntaxError, ValueError) as error:
         what = error.msg if isinstance(error, SyntaxError) else error
         raise EditConflict(f"{document.path}: the edited text does not parse: {what}") from None
@@ -35,6 +33,39 @@ def compose(document: Document, edits: Iterable[Edit]) -> bytes:
         return document.encode(source)
     except CellConflict as conflict:
         raise EditConflict(f"{document.path}: {conflict}") from None
+
+
+def _spliced(document: Document, edits: Iterable[Edit], start: int, end: int) -> bytes:
+    """The bytes of a stretch of the source after the edits in it."""
+    pieces: list[bytes] = []
+    for edit in edits:
+        text = edit.text.replace("\r\n", "\n").replace("\n", document.newline)
+        pieces += [document.source[start : edit.start], text.encode()]
+        start = edit.end
+    return b"".join([*pieces, document.source[start:end]])
+
+
+def _check(document: Document, edits: Sequence[Edit], source: bytes) -> None:
+    """Raises what `ast.parse` raises for `source`. Statements of the top level that no edit touches are not read again.
+
+    A text is Python where its stretches are that end with the line before a statement of the top level.
+    """
+    starts = document.statement_starts
+    held: dict[tuple[int, int], list[Edit]] = {}
+    for edit in edits:
+        at, behind = bisect_right(starts, edit.start), bisect_right(starts, edit.end)
+        first = starts[at - 1] if at else 0
+        last = starts[behind] if behind < len(starts) else len(document.source)
+        if held and first < (before := next(reversed(held)))[1]:
+            first, last, others = before[0], max(last, before[1]), held.pop(before)
+        else:
+            others = []
+        held[first, last] = [*others, edit]
+    try:
+        for (first, last), inside in held.items():
+            ast.parse(_spliced(document, inside, first, last))
+    except (SyntaxError, ValueError):
+        ast.parse(source)  # a line may go on into the next statement: the whole decides
 
 
 def code_after(document: Document, edits: Iterable[Edit]) -> str:

@@ -16,7 +16,7 @@ from jitmod.rewrite.lifted import at_module_level, margin, removed
 from jitmod.rewrite.names import Namer
 from jitmod.rewrite.place import before_top_level, top_level
 from jitmod.rewrite.spliced import replacing, text_with
-from jitmod.rewrite.text import document_comments, reindent
+from jitmod.rewrite.text import reindent
 from jitmod.source.nodes import walk
 from jitmod.source.scopes import Scope
 
@@ -42,7 +42,7 @@ def factory_edits(call: FactoryCall, effects: Effects, namer: Namer, names: list
         assert isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
         inner = [e for e in reads if _inside(e, document.span(statement.value))]
         text = _text(call, statement.value, inner)
-        comments = [c for line, c in document_comments(document) if line == statement.end_lineno]
+        comments = [c for line, c in document.comments if line == statement.end_lineno]
         beside = f"  {comments[0]}" if comments else ""
         lines.append(f"{renamed[statement.targets[0].id]} = {text}{beside}")
     place = before_top_level(call.statement, module)

@@ -20,7 +20,7 @@ from jitmod.rewrite.names import Namer, for_expression, plural, singular, snake
 from jitmod.rewrite.parameters import Parameters
 from jitmod.rewrite.place import before_top_level, blank_lines
 from jitmod.rewrite.stacking import Stacking
-from jitmod.rewrite.text import document_comments, indented, reindent, splice
+from jitmod.rewrite.text import indented, reindent, splice
 from jitmod.rewrite.windowed import moved_numbers, window_text
 from jitmod.rewrite.wrapping import wrapped
 from jitmod.source.document import Document
@@ -326,8 +326,8 @@ class Compiled:
         text = reindent(splice(self.document, node.statement, self.parameters.renamed), self._depth(node), "")
         first, last = self.lines_of(node)
         own = node.statement.lineno
-        above = [c for line, c in document_comments(self.document) if first <= line < own]
-        beside = [c for line, c in document_comments(self.document) if line == last == node.statement.end_lineno]
+        above = [c for line, c in self.document.comments if first <= line < own]
+        beside = [c for line, c in self.document.comments if line == last == node.statement.end_lineno]
         kept = [f"{self.captured[v]} = {v.name}" for v in node.makes.values() if v in self.captured]
         return [*above, f"{text}{''.join(f'  {c}' for c in beside)}", *kept]
 

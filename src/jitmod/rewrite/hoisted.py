@@ -28,7 +28,7 @@ from jitmod.rewrite.lifted import (
 from jitmod.rewrite.names import Namer, for_expression, snake
 from jitmod.rewrite.place import before_top_level
 from jitmod.rewrite.spliced import adding_arguments, adding_parameters, replacing, text_with
-from jitmod.rewrite.text import document_comments, reindent, step_of
+from jitmod.rewrite.text import reindent, step_of
 from jitmod.rewrite.wrapping import limit_of
 from jitmod.source.document import Document
 from jitmod.source.nodes import walk
@@ -345,7 +345,7 @@ class Hoisting:
         if self.creation.name is None:
             return []
         last = statement.end_lineno or statement.lineno
-        inside = [c for line, c in document_comments(self.document) if statement.lineno <= line <= last]
+        inside = [c for line, c in self.document.comments if statement.lineno <= line <= last]
         known = "\n".join(lines)
         return [*[c.strip() for c in lifting.comments_above(statement)], *[c for c in inside if c not in known]]
 

@@ -17,7 +17,7 @@ from jitmod.rewrite.imports import Imports
 from jitmod.rewrite.names import Namer, singular
 from jitmod.rewrite.place import blank_lines
 from jitmod.rewrite.spliced import replacing, text_with
-from jitmod.rewrite.text import document_comments, indented, reindent
+from jitmod.rewrite.text import indented, reindent
 from jitmod.rewrite.wrapping import limit_of, wrapped
 from jitmod.source.document import Document
 from jitmod.source.nodes import walk
@@ -134,7 +134,7 @@ class Lifting:
 
     def comment_beside(self, node: ast.stmt | ast.expr) -> str:
         """The comment behind a node on its last line, with two spaces before it."""
-        found = [c for line, c in document_comments(self.document) if line == node.end_lineno]
+        found = [c for line, c in self.document.comments if line == node.end_lineno]
         return f"  {found[0]}" if found else ""
 
     def without(self, node: ast.stmt) -> Edit:

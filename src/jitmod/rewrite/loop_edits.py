@@ -13,7 +13,7 @@ from jitmod.analysis.values import Array, NdArray, length_of
 from jitmod.model import Edit
 from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.names import plural
-from jitmod.rewrite.text import document_comments, splice
+from jitmod.rewrite.text import splice
 from jitmod.rewrite.windowed import guards
 from jitmod.rewrite.wrapping import wrapped
 from jitmod.source.document import Document
@@ -123,7 +123,7 @@ class LoopEdits:
             if node.whole:
                 start, end = self.function.lines_of(node)
                 moved |= set(range(start, end + 1))
-        return [c for line, c in document_comments(self.document) if first <= line < last and line not in moved]
+        return [c for line, c in self.document.comments if first <= line < last and line not in moved]
 
     def replaced(self, text: str) -> Edit:
         """The loop's statement with its comments above `text`."""

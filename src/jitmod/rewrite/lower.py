@@ -15,7 +15,7 @@ from jitmod.model import Edit
 from jitmod.rewrite.collected import Collected
 from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.names import plural
-from jitmod.rewrite.text import document_comments, indented, is_exact, splice
+from jitmod.rewrite.text import indented, is_exact, splice
 from jitmod.rewrite.windowed import moves_range
 from jitmod.rewrite.wrapping import wrapped
 from jitmod.source.nodes import walk
@@ -144,7 +144,7 @@ class Lowering(LoopEdits):
         if len(folds) > 1 or not isinstance(following, ast.Return | ast.Assign) or following.value is not folds[0]:
             return None
         lines = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
-        if any(line in lines for line, _ in document_comments(self.document)) or self.function.hoisted:
+        if any(line in lines for line, _ in self.document.comments) or self.function.hoisted:
             return None
         text = self.enclosed(folds[0], self.folded(folds[0]))
         return self.removed(statement), Edit(*self.document.span(folds[0]), text)

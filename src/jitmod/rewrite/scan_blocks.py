@@ -10,7 +10,7 @@ from jitmod.analysis.ssa import Value
 from jitmod.analysis.values import Array
 from jitmod.rewrite.scan_edits import ScanEdits
 from jitmod.rewrite.scanned import steps_text
-from jitmod.rewrite.text import document_comments, indented
+from jitmod.rewrite.text import indented
 from jitmod.source.nodes import walk
 
 
@@ -79,7 +79,7 @@ class BlockEdits(ScanEdits):
             is_always = isinstance(statement, ast.If) and test is not None and statement.test is test.expr
             if isinstance(statement, ast.If) and is_always and not statement.orelse:
                 above = [line for line in inside if line.startswith("#")]
-                comments = [c for line, c in document_comments(self.document) if line == statement.lineno]
+                comments = [c for line, c in self.document.comments if line == statement.lineno]
                 lines += [*above, *comments, *self._texts(statement.body, statements, statement.lineno)]
             else:
                 lines += inside

@@ -19,7 +19,7 @@ from jitmod.model import Edit
 from jitmod.rewrite.loop_edits import LoopEdits
 from jitmod.rewrite.names import Namer, plural
 from jitmod.rewrite.scanned import LENGTH, START, Scanned, steps_text
-from jitmod.rewrite.text import document_comments, indented, reindent, splice
+from jitmod.rewrite.text import indented, reindent, splice
 from jitmod.source.nodes import walk
 
 _WORDS = frozenset({"len", "range", "zip", "enumerate", "min", "abs"})
@@ -272,7 +272,7 @@ class ScanEdits(LoopEdits):
         if self.plan.live_outs.targets:
             return None
         count = steps_text(self.plan, self.document.text, self.function.effects.inference)
-        commented = {line for line, _ in document_comments(self.document)}
+        commented = {line for line, _ in self.document.comments}
         lines = []
         for node in self.plan.steady:
             match node.statement:
@@ -327,7 +327,7 @@ class ScanEdits(LoopEdits):
         first = self.document.indent(body[0]) or ""
         renamed = self._renamed()
         lines: list[str] = []
-        comments = document_comments(self.document)
+        comments = self.document.comments
         for statement in body:
             inside = set(walk(statement))
             if statements & inside:
@@ -362,7 +362,7 @@ class ScanEdits(LoopEdits):
                 moved |= set(range(first, (statement.end_lineno or first) + 1))
         loop = self.plan.loop
         first, last = loop.node.lineno, loop.node.end_lineno or loop.node.lineno
-        return [c for line, c in document_comments(self.document) if first <= line < last and line not in moved]
+        return [c for line, c in self.document.comments if first <= line < last and line not in moved]
 
     def _fold_edits(self) -> list[Edit]:
         """`jnp.stack(ys)` of what is an array, where there were steps."""

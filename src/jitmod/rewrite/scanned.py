@@ -18,7 +18,7 @@ from jitmod.rewrite.function import Compiled
 from jitmod.rewrite.names import plural, singular
 from jitmod.rewrite.place import blank_lines
 from jitmod.rewrite.stacking import Stacking
-from jitmod.rewrite.text import document_comments, indented
+from jitmod.rewrite.text import indented
 from jitmod.source.nodes import walk
 from jitmod.source.scopes import Scope
 
@@ -217,7 +217,7 @@ class Scanned(Compiled):
     def _comments_of(self, node: Node) -> list[str]:
         """The comments above and beside a statement that the scan takes the place of."""
         first, last = self.lines_of(node)
-        return [c for line, c in document_comments(self.document) if first <= line <= last]
+        return [c for line, c in self.document.comments if first <= line <= last]
 
     def _carry_names(self) -> list[str]:
         """What the scan carries, as its function names it: the arrays of what is split, and the rest."""

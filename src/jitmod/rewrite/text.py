@@ -97,9 +97,3 @@ def lines_in_strings(text: str) -> set[int]:
     except (tokenize.TokenError, IndentationError):
         pass
     return inside
-
-
-def document_comments(document: Document) -> list[tuple[int, str]]:
-    """Every comment of a file with its line."""
-    readline = io.StringIO(document.source.decode()).readline
-    return [(t.start[0], t.string) for t in tokenize.generate_tokens(readline) if t.type == tokenize.COMMENT]

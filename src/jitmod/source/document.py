@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import itertools
 import re
 import sys
@@ -20,6 +21,7 @@ from jitmod.source.notebook_json import NotANotebook
 
 _BOM = b"\xef\xbb\xbf"
 _Node = TypeVar("_Node", bound=ast.AST)
+_CONTINUED = (b"\\\n", b"\\\r\n", b"\\\r")  # the line goes on in the next one
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -156,9 +158,23 @@ class Document:
         return (0, *(match.end() for match in _LINE_END.finditer(self.source)))
 
     @cached_property
+    def comments(self) -> tuple[tuple[int, str], ...]:
+        """Every comment of the file with its line."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.source.decode()).readline)
+        return tuple((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+
+    @cached_property
     def newline(self) -> str:
         match = _LINE_END.search(self.source)
         return match.group().decode() if match else "\n"
+
+    @cached_property
+    def statement_starts(self) -> tuple[int, ...]:
+        """Where lines begin anew with a statement of the top level, its decorators included."""
+        firsts = (min([s, *getattr(s, "decorator_list", ())], key=lambda node: node.lineno) for s in self.tree.body)
+        lines = [node.lineno for node in firsts if node.col_offset == (isinstance(node, ast.expr))]
+        starts = dict.fromkeys(self.line_starts[line - 1] for line in lines)
+        return tuple(start for start in starts if not self.source.endswith(_CONTINUED, 0, start))
 
     def offset(self, line: int, column: int) -> int:
         """Byte offset of ast's 1-based `line` and 0-based UTF-8 `column`."""
