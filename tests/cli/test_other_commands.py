@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from jitmod.analysis.reasons import REASONS, REMEDIES
+
 Run = Callable[..., Result]
 
 
@@ -86,7 +88,11 @@ def test_explain_a_codemod_prints_its_page(run: Run, tmp_path: Path) -> None:
 
 
 def test_explain_a_reason(run: Run, tmp_path: Path) -> None:
-    assert run(tmp_path, "explain", "loop-else").stdout == "loop-else: the loop has an else branch\n"
+    lines = run(tmp_path, "explain", "loop-else").stdout.splitlines()
+    assert lines[0] == "loop-else: the loop has an else branch"
+    assert "What can be done: move the else branch behind the loop." in lines and "        else:" in lines
+    assert lines[-1].startswith("Where it shall not be told: `# jitmod: ignore[loop-else]`")
+    assert set(REMEDIES) == set(REASONS)
 
 
 def test_explain_list(run: Run, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from programs import messages, program, reasons
 
 from jitmod.analysis.reasons import REASONS
+from jitmod.report.examples import EXAMPLES
 
 REFUSED = {
     "an item depends on the one before": (
@@ -70,32 +71,6 @@ REFUSED = {
         """,
         "guarded-work",
     ),
-    "a comprehension selects": (
-        """
-        def f(net: Net, xs: jax.Array):
-            return [net(x) for x in xs if x is not None]
-        """,
-        "guarded-work",
-    ),
-    "else branch": (
-        """
-        def f(net: Net, xs: jax.Array):
-            out = []
-            for x in xs:
-                out.append(net(x))
-            else:
-                print("done")
-            return out
-        """,
-        "loop-else",
-    ),
-    "generator": (
-        """
-        def f(net: Net, xs: jax.Array):
-            return sum(net(x) for x in xs)
-        """,
-        "lazy-iterator",
-    ),
     "iterating over a generator": (
         """
         def load():
@@ -105,16 +80,6 @@ REFUSED = {
             return [net(x) for x in load()]
         """,
         "lazy-iterator",
-    ),
-    "while": (
-        """
-        def f(net: Net, xs: jax.Array):
-            i = 0
-            while i < len(xs):
-                print(net(xs[i]))
-                i += 1
-        """,
-        "unknown-iterable",
     ),
     "the loop index reaches the model": (
         """
@@ -139,42 +104,12 @@ REFUSED = {
         """,
         "slice-bounds",
     ),
-    "a window with computed bounds": (
-        """
-        def f(net: Net, xs: jax.Array):
-            return [net(xs[i : i + 3]) for i in range(len(xs))]
-        """,
-        "slice-bounds",
-    ),
-    "a Module for each name": (
-        """
-        def f(nets: dict[str, Net], names: list[str], xs: jax.Array):
-            return [nets[name](x) for name, x in zip(names, xs)]
-        """,
-        "static-leaves-differ",
-    ),
-    "items of a tuple display": (
-        """
-        def f(net: Net, a: jax.Array, b: jax.Array):
-            return [net(x) for x in (a, b)]
-        """,
-        "ragged-items",
-    ),
     "items are Python numbers": (
         """
         def f(net: Net):
             return [net(x) for x in [float(i) for i in range(4)]]
         """,
         "index-as-python",
-    ),
-    "a name of the loop is read after it": (
-        """
-        def f(net: Net, xs: jax.Array):
-            for x in xs:
-                y = net(x)
-            return y
-        """,
-        "live-out-unbound",
     ),
     "the callee prints": (
         """
@@ -220,23 +155,6 @@ REFUSED = {
         """,
         "host-effect",
     ),
-    "a decorator of the callee is not known": (
-        """
-        def logged(f):
-            return f
-
-        class Logged(eqx.Module):
-            layer: eqx.nn.Linear
-
-            @logged
-            def __call__(self, x):
-                return self.layer(x)
-
-        def f(net: Logged, xs: jax.Array):
-            return [net(x) for x in xs]
-        """,
-        "unresolved-callee",
-    ),
     "an activation function of the callee has an effect": (
         """
         def noisy(x):
@@ -256,25 +174,6 @@ REFUSED = {
             return [net(x) for x in xs]
         """,
         "host-effect",
-    ),
-    "the callee reads a module variable that is rebound": (
-        """
-        GAIN = 1.0
-
-        def louder():
-            global GAIN
-            GAIN = 2.0
-
-        class Scaled(eqx.Module):
-            layer: eqx.nn.Linear
-
-            def __call__(self, x):
-                return self.layer(x) * GAIN
-
-        def f(net: Scaled, xs: jax.Array):
-            return [net(x) for x in xs]
-        """,
-        "rebound-global",
     ),
     "the callee branches on a value": (
         """
@@ -351,27 +250,6 @@ REFUSED = {
         """,
         "may-alias",
     ),
-    "the items are changed while the loop runs": (
-        """
-        def f(net: Net, xs: list[jax.Array]):
-            for i, x in enumerate(xs):
-                xs[0] = jnp.zeros(3)
-                print(float(net(x)[0]))
-        """,
-        "may-alias",
-    ),
-    "an attribute that the loop assigns": (
-        """
-        class Runner:
-            net: Net
-
-            def run(self, xs: jax.Array):
-                for x in xs:
-                    print(float(self.net(x)[0]))
-                    self.net = eqx.tree_at(lambda n: n.layer.bias, self.net, jnp.zeros(3))
-        """,
-        "mutable-self",
-    ),
     "a plain object is passed": (
         """
         class Config:
@@ -398,27 +276,6 @@ REFUSED = {
             return [scaled(net(x)) for x in xs]
         """,
         "local-callable",
-    ),
-    "a callable made in the function": (
-        """
-        def f(net: Net, xs: jax.Array):
-            batched = jax.vmap(net)
-            return [batched(x) for x in xs]
-        """,
-        "local-callable",
-    ),
-    "a try around the loop": (
-        """
-        def f(net: Net, xs: jax.Array):
-            out = []
-            try:
-                for x in xs:
-                    out.append(net(x))
-            except ValueError:
-                pass
-            return out
-        """,
-        "exception-order",
     ),
     "a try around the call of the function": (
         """
@@ -449,26 +306,6 @@ REFUSED = {
         """,
         "exception-order",
     ),
-    "the clock is read": (
-        """
-        import time
-
-        def f(net: Net, xs: jax.Array):
-            for x in xs:
-                start = time.perf_counter()
-                net(x).block_until_ready()
-                print(time.perf_counter() - start)
-        """,
-        "timing-loop",
-    ),
-    "inside a compiled function": (
-        """
-        @eqx.filter_jit
-        def f(net: Net, xs: jax.Array):
-            return jnp.stack([net(x) for x in xs])
-        """,
-        "already-compiled",
-    ),
     "called from a compiled function": (
         """
         def f(net: Net, xs: jax.Array):
@@ -480,16 +317,6 @@ REFUSED = {
         """,
         "already-compiled",
     ),
-    "locals": (
-        """
-        def f(net: Net, xs: jax.Array):
-            out = []
-            for x in xs:
-                out.append(net(x))
-            return locals()
-        """,
-        "dynamic-scope",
-    ),
     "yield in the body": (
         """
         def f(net: Net, xs: jax.Array):
@@ -497,23 +324,6 @@ REFUSED = {
                 yield net(x)
         """,
         "lazy-iterator",
-    ),
-    "several statements on the line of the header": (
-        """
-        def f(net: Net, xs: jax.Array):
-            for x in xs: print(float(net(x)[0]))
-        """,
-        "unparsable",
-    ),
-    "an iterable written in the loop may be empty": (
-        """
-        def load(n: int) -> jax.Array:
-            return jnp.ones((n, 3))
-
-        def f(net: Net, n: int):
-            return [net(x) for x in load(n)]
-        """,
-        "may-be-empty",
     ),
     "boolean mask in the callee": (
         """
@@ -545,17 +355,6 @@ REFUSED = {
         """,
         "ragged-items",
     ),
-    "a numpy array is changed in place in the callee": (
-        """
-        def scale(net: Net, x, buf):
-            buf *= 2
-            return net(x)
-
-        def f(net: Net, xs: jax.Array, buf: np.ndarray):
-            return [jax.jit(scale)(net, x, buf) for x in xs]
-        """,
-        "inplace-ndarray",
-    ),
     "a closure reads a name that is rebound later": (
         """
         def f(net: Net, xs: jax.Array):
@@ -565,18 +364,6 @@ REFUSED = {
             return [step(x) for x in xs]
         """,
         "late-binding",
-    ),
-    "a key is used before it is split": (
-        """
-        def f(net: Net, xs: jax.Array, key: jax.Array):
-            out = []
-            for x in xs:
-                noise = jax.random.normal(key, (3,))
-                key, _ = jax.random.split(key)
-                out.append(net(x + noise))
-            return out
-        """,
-        "prng-order",
     ),
     "an item is needed as a Python value": (
         """
@@ -589,64 +376,7 @@ REFUSED = {
         """,
         "scalar-needed-as-python",
     ),
-    "an item is a static argument": (
-        """
-        import functools
-
-        @functools.partial(jax.jit, static_argnames="n")
-        def pick(net, x, n):
-            return net(x) * n
-
-        def f(net: Net, xs: jax.Array, sizes: jax.Array):
-            return [pick(net, x, n=n) for x, n in zip(xs, sizes)]
-        """,
-        "varying-static",
-    ),
-    "a field cannot be hashed": (
-        """
-        class Tagged(eqx.Module):
-            layer: eqx.nn.Linear
-            tags: set[str]
-
-            def __call__(self, x):
-                return self.layer(x)
-
-        def f(net: Tagged, xs: jax.Array):
-            return [net(x) for x in xs]
-        """,
-        "unhashable-static",
-    ),
-    "a field is a dict that the callee goes through in its order": (
-        """
-        class Stacked(eqx.Module):
-            layers: dict[str, eqx.nn.Linear]
-
-            def apply(self, x):
-                first, second = self.layers.values()
-                return second(first(x))
-
-            def __call__(self, x):
-                return self.apply(x)
-
-        def f(net: Stacked, xs: jax.Array):
-            return [net(x) for x in xs]
-        """,
-        "key-order",
-    ),
-    "it cannot be told what the callee returns": (
-        """
-        class Odd(eqx.Module):
-            layer: eqx.nn.Linear
-
-            def __call__(self, x):
-                return {"y": self.layer(x)}
-
-        def f(net: Odd, xs: jax.Array):
-            return [net(x) for x in xs]
-        """,
-        "unknown-result",
-    ),
-}
+} | {f"the example of {reason}": (body, reason) for reason, body in EXAMPLES.items()}
 
 
 @pytest.mark.parametrize(("body", "reason"), REFUSED.values(), ids=REFUSED)

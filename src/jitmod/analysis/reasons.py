@@ -1,4 +1,7 @@
-"""The registry of refusal codes: one line each. Codes are stable, because people suppress and count by them."""
+"""The registry of refusal codes: a line each, and one about what can be done.
+
+Codes are stable, because people suppress and count by them.
+"""
 
 from __future__ import annotations
 
@@ -63,3 +66,63 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "bowler-cannot-parse": "Bowler cannot read the file",
     }
 )
+
+REMEDIES: Mapping[str, str] = MappingProxyType(
+    {
+        "carried-state": "scanify may carry it through a scan; else make the items independent of each other",
+        "carry-type": "give the carry its final shape, dtype and structure before the loop",
+        "growing-carry": "allocate the whole array before the loop and fill it with `.at[i].set(...)`",
+        "data-dependent-exit": "compute all items and select afterwards, or write a `jax.lax.while_loop`",
+        "loop-else": "move the else branch behind the loop",
+        "ragged-items": "pad the items to one shape, or group those that are alike",
+        "lazy-iterator": "make a list of it before the loop, if it has an end",
+        "unknown-iterable": "annotate what is iterated (`xs: jax.Array`), or record a run (`jitmod record -- COMMAND`)",
+        "may-be-empty": "treat the empty case before the loop",
+        "unresolved-callee": "annotate what is called, or record a run (`jitmod record -- COMMAND`)",
+        "host-effect": "collect the values first; print or write them after the loop",
+        "effect-order": "give the effects a loop of their own",
+        "exception-order": "move the loop out of the try",
+        "guarded-work": "nothing where most items are skipped; else compute all and select with `jnp.where`",
+        "batched-branch": "select with `jnp.where` where both sides are cheap: a batch runs both in any case",
+        "stateful-module": "write a step that takes the state and returns the new one",
+        "unknown-result": "annotate what the function returns, or record a run (`jitmod record -- COMMAND`)",
+        "static-leaves-differ": "build the Modules alike, with `eqx.filter_vmap` over keys",
+        "key-order": "read items by their keys, or return a tuple",
+        "prng-order": "split one key for every item before the loop",
+        "may-alias": "copy what is kept, or do not reuse the buffer",
+        "results-escape": "read the list after the loop",
+        "inplace-ndarray": "use a jax array and `x.at[i].set(...)`",
+        "host-arithmetic": "compute with jax arrays, if their precision will do",
+        "scalar-needed-as-python": "use array operations (`jnp.where` for `if`), or take that part out of the loop",
+        "varying-static": "pass it as an array where it can be traced",
+        "unhashable-static": "use a tuple for a list, and a frozen dataclass for a dict",
+        "slice-bounds": "`jax.lax.dynamic_slice_in_dim` clamps its bounds, if that is what is meant",
+        "negative-index": "add the length yourself",
+        "index-as-python": "compute with `jnp.arange(n)` in place of the index",
+        "local-callable": "move the function to the top level and pass what it reads as arguments",
+        "rebound-global": "pass the value as an argument",
+        "late-binding": "pass the value as an argument, or bind it at once with `functools.partial`",
+        "mutable-self": "pass the attribute as an argument, or make the class an `eqx.Module`",
+        "dynamic-scope": "write the names out",
+        "mixed-context": "use two functions, one for each",
+        "live-out-unbound": "bind the name before the loop",
+        "split-memory": "go through the items in chunks",
+        "too-few-steps": "nothing",
+        "too-small": "nothing: a compiled call would cost more than it gains",
+        "already-compiled": "nothing; scanify may shorten its compilation",
+        "cached-factory": "nothing",
+        "timing-loop": "nothing: what is measured should be what is written",
+        "growing-shape": "pad to a few sizes, powers of two say, and mask",
+        "frozen-by-jit": "make the value an argument of the compiled function",
+        "state-not-returned": "return the new state, and use it",
+        "same-key": "split the key in every step: `key, own = jax.random.split(key)`",
+        "accumulation-order": "sum in float32, and convert the result",
+        "unblocked-timing": "call `jax.block_until_ready` on the result before the clock is read",
+        "cold-timing": "call the function once before the clock is read",
+        "donated-later-read": "use what the call returned, or keep a copy",
+        "unparsable": "mend what the message names",
+        "unused-suppression": "remove the comment",
+        "bowler-cannot-parse": "write the codemod with LibCST",
+    }
+)
+"""What the author of the code can do about it."""

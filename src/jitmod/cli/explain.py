@@ -20,6 +20,7 @@ def explain(
     with failing_clearly():
         from jitmod.analysis.reasons import REASONS
         from jitmod.delivery.message import page
+        from jitmod.report.registry import explained
         from jitmod.rewrite.codemod import available
         from jitmod.source.nearest import suggestion
 
@@ -42,7 +43,7 @@ def explain(
         elif name in codemods:
             typer.echo(page(codemods[name]))
         elif name in REASONS:
-            typer.echo(f"{name}: {REASONS[name]}")
+            typer.echo(explained(name))
         else:
             names = [*codemods, *REASONS]
             raise UsageError(

@@ -15,7 +15,7 @@ def markdown(codemod: type[Codemod]) -> str:
     docstring = inspect.getdoc(sys.modules[codemod.__module__]) or ""
     title, _, rest = docstring.partition("\n")
     lines = [f"# {codemod.id}", "", _sentence(title), "", *_sections(rest.strip().splitlines())]
-    head = _common_head([e.before for e in codemod.examples if isinstance(e, Rewrites)])
+    head = common_head([e.before for e in codemod.examples if isinstance(e, Rewrites)])
     if any(isinstance(example, Rewrites) for example in codemod.examples):
         lines += ["## What becomes of it", ""]
     if head:
@@ -53,7 +53,7 @@ def _sections(lines: Sequence[str]) -> list[str]:
     return [*found, ""]
 
 
-def _common_head(texts: Sequence[str]) -> str:
+def common_head(texts: Sequence[str]) -> str:
     """The top-level parts with which all of some programs begin."""
     between = "\n\n\n"
     shared = [parts[0] for parts in zip(*(text.split(between) for text in texts), strict=False) if len(set(parts)) == 1]

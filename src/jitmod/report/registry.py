@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from textwrap import indent
 from typing import Any
 
-from jitmod.analysis.reasons import REASONS
+from jitmod.analysis.reasons import REASONS, REMEDIES
 from jitmod.model import ADVICE
-from jitmod.rewrite.codemod import Codemod, Refuses, available
+from jitmod.report.examples import EXAMPLES
+from jitmod.report.page import common_head
+from jitmod.rewrite.codemod import Codemod, Refuses, Rewrites, available
 from jitmod.source.config_schema import schema
 
 _SETTINGS = """\
@@ -45,6 +48,21 @@ def reasons() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def explained(reason: str) -> str:
+    """A reason for a terminal: its meaning, what can be done, an example that the tests run, and how to silence it."""
+    lines = [f"{reason}: {REASONS[reason]}", "", f"What can be done: {REMEDIES[reason]}."]
+    examples = ((codemod, e) for codemod in available().values() for e in codemod.examples if isinstance(e, Refuses))
+    codemod, example = next(((c, e) for c, e in examples if e.reason == reason), (None, None))
+    if codemod is not None and example is not None:
+        head = common_head([e.before for e in codemod.examples if isinstance(e, Rewrites)])
+        does = "says so of" if codemod.advises or reason in ADVICE else "leaves this as it is"
+        lines += ["", f"{codemod.id} {does}:", "", indent(example.before.removeprefix(head).strip("\n"), "    ")]
+    elif reason in EXAMPLES:
+        lines += ["", "vmapify leaves this as it is:", "", indent(EXAMPLES[reason].strip("\n"), "    ")]
+    told = f"Where it shall not be told: `# jitmod: ignore[{reason}]`, or per_file_ignores in [tool.jitmod]."
+    return "\n".join([*lines, "", told])
+
+
 def settings() -> str:
     """Every key of `[tool.jitmod]`, from its schema."""
     known = schema()["properties"]
@@ -74,10 +92,17 @@ def _reason(reason: str, meaning: str, codemods: Mapping[str, type[Codemod]]) ->
     return [
         f"### {reason}",
         "",
-        f"{meaning[:1].upper()}{meaning[1:]}.",
+        f"{_capital(meaning)}.",
+        "",
+        f"What can be done: {REMEDIES[reason]}.",
         *(["", f"Examples: {examples}."] if shown else []),
+        *(["", "```python", EXAMPLES[reason].strip("\n"), "```"] if reason in EXAMPLES else []),
         "",
     ]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _summary(codemod: type[Codemod]) -> str:
