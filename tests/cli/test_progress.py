@@ -82,3 +82,13 @@ def test_what_is_told_is_counted_and_is_no_markup() -> None:
         assert told._shown.tasks[0].fields["place"] == ""
     assert isinstance(console.file, io.StringIO)
     assert "✗ vmapify [red]a.py[/red]:3  rejected: values - [bold]x[/bold]\n" in console.file.getvalue()
+
+
+def test_a_narrow_terminal_keeps_the_time_and_the_count() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=40, color_system=None)
+    with live(console) as told:
+        told.expect(12)
+        told.begin("vmapify src/package/with/a/long/path.py:3")
+        told._shown.refresh()
+    assert isinstance(console.file, io.StringIO)
+    assert re.search(r"vmapify src/pa\S*… +0:00:0\d 1 of 12", console.file.getvalue())

@@ -33,3 +33,19 @@ def test_a_page_that_cannot_be_written_is_exit_code_2(run: Run, checkout: Path, 
     (tmp_path / "run.json").write_text(run(checkout, "check", "--format", "json").stdout, encoding="utf-8")
     made = run(tmp_path, "report", "run.json", "-o", "none/page.html")
     assert made.exit_code == 2 and "none/page.html: cannot be written" in made.stderr
+
+
+@pytest.mark.parametrize("output", ["run.json", "link.json"])
+def test_the_run_is_not_written_over(run: Run, checkout: Path, tmp_path: Path, output: str) -> None:
+    text = run(checkout, "check", "--format", "json").stdout
+    (tmp_path / "run.json").write_text(text, encoding="utf-8")
+    (tmp_path / "link.json").symlink_to("run.json")
+    made = run(tmp_path, "report", "run.json", "-o", output)
+    assert made.exit_code == 2 and f"--output {output}: is the file that is read" in made.stderr
+    assert (tmp_path / "run.json").read_text(encoding="utf-8") == text and (tmp_path / "link.json").is_symlink()
+
+
+def test_a_stream_gets_the_page_and_nothing_else(run: Run, checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(run(checkout, "check", "--format", "json").stdout, encoding="utf-8")
+    made = run(tmp_path, "report", "run.json", "-o", "/dev/null")
+    assert (made.exit_code, made.stdout) == (0, "")

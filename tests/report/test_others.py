@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -62,6 +63,20 @@ def test_a_terminal_gets_colours_and_bars(run: Run, monkeypatch: pytest.MonkeyPa
     plain = Terminal()
     text.write(run, plain)
     assert "██████ 8.12x (7.6 to 8.8)" in plain.getvalue() and "\x1b[3" not in plain.getvalue()
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80])
+def test_a_terminal_gets_whole_words(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    text.write(run, stream)
+    shown = re.sub("\x1b[^m]*m", "", stream.getvalue())
+    table = shown.partition("src/a, b.py:9:5 vmapify rejected: values - ")[0]
+    for word in ("vmapify", "accepted", "rejected:", "values", "8.12x", "compiles", "aaaaaaa"):
+        assert word in table, word
+    assert ("src/a, b.py:3:5 vmapify accepted\n  speedup 8.12x (7.6 to 8.8)\n" in table) is (columns < 70)
 
 
 @pytest.mark.parametrize(

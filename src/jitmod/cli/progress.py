@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jitmod.delivery.tell import Tell
 
 _REFRESHES = 2  # a second: a trial measures on the same machine
+_BESIDE = 22  # columns: the spinner, the time and `123 of 456`
 _SIGNS = {"accepted": ("✓", "green"), "rejected": ("✗", "red"), "crashed": ("✗", "red")}
 _OPEN = ("?", "yellow")
 
@@ -57,8 +58,11 @@ class Lines:
 def live(console: Console) -> Iterator[Live]:
     """A line that moves, below those of the trials that have ended."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(),
+    # on a narrow terminal what is tried is cut, not the time
+    cut = Column(no_wrap=True, max_width=max(console.width - _BESIDE, 1))
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False, table_column=cut), TimeElapsedColumn(),
                TextColumn("{task.fields[place]}", style="dim", markup=False))  # fmt: skip
     with Progress(*columns, console=console, transient=True, refresh_per_second=_REFRESHES) as shown:
         yield Live(shown)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from jitmod.cli.options import Quiet
-from jitmod.cli.output import write_whole
+from jitmod.cli.output import is_stream, write_whole
 from jitmod.cli.session import UsageError, failing_clearly
 
 
@@ -26,6 +26,6 @@ def report(
             document = read(run)
         except BadRun as error:
             raise UsageError(str(error)) from None
-        write_whole(output, render(document))
-        if not quiet:
+        write_whole(output, render(document), made_of=run)
+        if not quiet and not is_stream(output):
             typer.echo(f"{output} is written; open it in a browser")

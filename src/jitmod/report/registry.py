@@ -102,13 +102,16 @@ def _reason(reason: str, meaning: str, codemods: Mapping[str, type[Codemod]]) ->
 
 
 def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """As a sentence begins, except where it begins with code or with jax."""
+    first = text.partition(" ")[0]
+    return text if "(" in first or first == "jax" else text[:1].upper() + text[1:]
 
 
 def _summary(codemod: type[Codemod]) -> str:
     kind = "Advises only: " if codemod.advises else ""
     asked = " Only when it is named." if codemod.on_request else ""
-    return f"{kind}{codemod.summary[:1].upper() if not kind else codemod.summary[:1]}{codemod.summary[1:]}.{asked}"
+    summary = codemod.summary.removesuffix(" (advice)")
+    return f"{kind}{summary if kind else _capital(summary)}.{asked}"
 
 
 def _cell(text: str) -> str:

@@ -124,16 +124,19 @@ def _table(run: Run, stream: TextIO) -> None:
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
     terminal = stream.isatty()
     console = Console(file=stream, highlight=False, markup=False, width=None if terminal else _WIDE)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("site", "codemod", "verdict", "speedup", "cold", "compiles", "commit"):
+    headings = ("site", "codemod", "verdict", "speedup", "cold", "compiles", "commit")
+    for heading in headings:
         table.add_column(heading, overflow="fold", no_wrap=not terminal)
     best = max((verdict.speedup or 0.0 for _, verdict, _ in rows), default=0.0)
     drawn = terminal and console.width >= _ROOMY and console.encoding.startswith("utf")
+    told: list[Text] = []
     for patch, verdict, commit in rows:
         bar = _bar(verdict.speedup, best) if drawn else ""
         cells = [place(patch), patch.codemod, _verdict(verdict), bar + speedup(verdict)]
@@ -142,7 +145,12 @@ def _table(run: Run, stream: TextIO) -> None:
         texts[2].stylize(_STYLES[verdict.status])
         texts[3].stylize(_STYLES[verdict.status], 0, len(bar))
         table.add_row(*texts)
-    console.print(table)
+        told.append(Text(" ").join(texts[:3]))
+        told += [Text(f"  {name} ") + cell for name, cell in zip(headings[3:], texts[3:], strict=True) if cell]
+    if Measurement.get(console, console.options.update(width=_WIDE), table).minimum <= console.width:
+        console.print(table)
+    else:  # cells would be cut within their words: a line for each of them, which the terminal wraps
+        console.print(Text("\n").join(told), soft_wrap=True)
 
 
 def _bar(value: float | None, best: float) -> str:
