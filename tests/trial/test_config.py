@@ -18,6 +18,9 @@ ignore = ["donate"]
 min-speedup = 1.05
 max_breakeven = 50
 
+[tool.jitmod.per-file-ignores]
+"tests/" = ["hoist-jit", "timing-loop"]
+
 [[tool.jitmod.workloads]]
 name = "crops"
 run = "bench/crops.py:run"
@@ -33,7 +36,8 @@ def test_everything_is_read(tmp_path: Path) -> None:
     run, setup, metric = (f"bench/crops.py:{name}" for name in ("run", "setup", "mpjpe"))
     crops = Workload("crops", run, setup, metric, 0.005, ("src/app/**",))
     gate = GateSettings(min_speedup=1.05, max_breakeven=50.0)
-    assert load(tmp_path) == Config(("old/**",), ("vmapify",), ("donate",), (crops,), gate)
+    ignored = {"tests/": ("hoist-jit", "timing-loop")}
+    assert load(tmp_path) == Config(("old/**",), ("vmapify",), ("donate",), ignored, (crops,), gate)
 
 
 @pytest.mark.parametrize("text", [None, "", "[tool.other]\nx = 1\n"])
