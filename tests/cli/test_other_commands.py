@@ -95,6 +95,15 @@ def test_explain_a_reason(run: Run, tmp_path: Path) -> None:
     assert set(REMEDIES) == set(REASONS)
 
 
+def test_a_comment_of_no_use_is_not_silenced_by_another(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import jax\n\nx = 1  # jitmod: ignore[vmapify, unused-suppression]\n")
+    assert "unused-suppression" in run(tmp_path, "check", "a.py").stdout
+    told = run(tmp_path, "explain", "unused-suppression").stdout.splitlines()[-1]
+    assert told == "Where it shall not be told: per_file_ignores in [tool.jitmod]."
+    (tmp_path / "pyproject.toml").write_text('[tool.jitmod.per_file_ignores]\n"a.py" = ["unused-suppression"]\n')
+    assert "unused-suppression" not in run(tmp_path, "check", "a.py").stdout
+
+
 def test_explain_list(run: Run, tmp_path: Path) -> None:
     lines = run(tmp_path, "explain", "--list").stdout.splitlines()
     assert lines[0].split(maxsplit=1) == ["toy", "slow(x) becomes fast(x)"]

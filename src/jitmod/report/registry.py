@@ -7,7 +7,7 @@ from textwrap import indent
 from typing import Any
 
 from jitmod.analysis.reasons import REASONS, REMEDIES
-from jitmod.model import ADVICE
+from jitmod.model import ADVICE, UNUSED
 from jitmod.report.examples import EXAMPLES
 from jitmod.report.page import common_head
 from jitmod.rewrite.codemod import Codemod, Refuses, Rewrites, available
@@ -59,7 +59,8 @@ def explained(reason: str) -> str:
         lines += ["", f"{codemod.id} {does}:", "", indent(example.before.removeprefix(head).strip("\n"), "    ")]
     elif reason in EXAMPLES:
         lines += ["", "vmapify leaves this as it is:", "", indent(EXAMPLES[reason].strip("\n"), "    ")]
-    told = f"Where it shall not be told: `# jitmod: ignore[{reason}]`, or per_file_ignores in [tool.jitmod]."
+    comment = "" if reason == UNUSED else f"`# jitmod: ignore[{reason}]`, or "  # of a comment, no comment silences it
+    told = f"Where it shall not be told: {comment}per_file_ignores in [tool.jitmod]."
     return "\n".join([*lines, "", told])
 
 
