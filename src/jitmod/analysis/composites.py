@@ -34,6 +34,7 @@ from jitmod.analysis.values import (
     Routine,
     Sequence,
     Transformed,
+    function_behind,
     is_device,
 )
 from jitmod.analysis.varying import Varying
@@ -127,16 +128,14 @@ class Composites:
             found: list[Dispatch | Function] = []
             self._called[root] = found
             for call in calls_outside_functions(root):
-                kind = inner = self.effects.inference.kind(call.func, module)
-                while isinstance(inner, Transformed):
-                    inner = inner.base
-                target = inner.target if isinstance(inner, Routine) and isinstance(inner.target, Function) else None
+                kind = self.effects.inference.kind(call.func, module)
+                target = function_behind(kind)
                 jit = _jit_of(kind)
                 if jit is not None:
                     mapped = isinstance(kind, Transformed) and kind.transform not in library.JITS
                     apart = any(isinstance(p, _BRANCHES) for p in between(call, root, module))
                     found.append(Dispatch(call, module, jit, target, mapped, apart))
-                elif target is not None and kind is inner:
+                elif target is not None and not isinstance(kind, Transformed):
                     found.append(target)
         return self._called[root]
 

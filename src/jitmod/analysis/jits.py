@@ -11,7 +11,7 @@ from jitmod.analysis import library
 from jitmod.analysis.effects import Effects
 from jitmod.analysis.infer import Inference
 from jitmod.analysis.leading import leads
-from jitmod.analysis.values import Instance, Kind, Routine, Transformed
+from jitmod.analysis.values import Instance, Kind, Routine, Transformed, function_behind
 from jitmod.source.nodes import walk
 from jitmod.source.project import Function, Project, SourceModule
 
@@ -51,10 +51,9 @@ def _step(function: Function, effects: Effects) -> tuple[bool, list[Function]]:
         kind = effects.inference.kind(call.func, function.module)
         if _is_boundary(kind, effects):
             return True, []
-        while isinstance(kind, Transformed):
-            kind = kind.base
-        if isinstance(kind, Routine) and isinstance(kind.target, Function):
-            called.append(kind.target)
+        target = function_behind(kind)
+        if target is not None:
+            called.append(target)
     return False, called
 
 

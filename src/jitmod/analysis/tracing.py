@@ -31,6 +31,7 @@ from jitmod.analysis.values import (
     Routine,
     Sequence,
     Transformed,
+    function_behind,
     is_device,
 )
 from jitmod.source.nodes import COMPREHENSIONS, children
@@ -61,14 +62,13 @@ class EagerCode:
     def _step_to_loop(self, function: Function) -> tuple[bool, list[Function]]:
         called: list[Function] = []
         for call in function.calls:
-            kind = base = self.effects.inference.kind(call.func, function.module)
+            kind = self.effects.inference.kind(call.func, function.module)
             heavy = self._heavy(kind) if loop_around(call, function.module) is not None else False
             if heavy is True or (isinstance(heavy, Function) and self._reaches(heavy)):
                 return True, []
-            while isinstance(base, Transformed):
-                base = base.base
-            if isinstance(base, Routine) and isinstance(base.target, Function):
-                called.append(base.target)
+            target = function_behind(kind)
+            if target is not None:
+                called.append(target)
         return False, called
 
     def heavy_calls(self, root: ast.AST) -> list[ast.Call]:
@@ -229,10 +229,7 @@ class EagerCode:
         if infer.dotted(call.func, self.module) in library.TRANSFORMS and getattr(outer, "func", None) is call:
             return ()  # what is called at once is judged as called, with its arguments
         found = self.effects.of_call(call, self.module)
-        base = kind
-        while isinstance(base, Transformed):
-            base = base.base
-        target = base.target if isinstance(base, Routine) and isinstance(base.target, Function) else None
+        target = function_behind(kind)
         if target is not None and any(h.reason == "unresolved-callee" for h in found):
             passed = {p: argument(target, call, p.arg) for p in target.parameters}
             kinds = {p: settled(v, self.module, infer) for p, v in passed.items() if v is not None}

@@ -237,6 +237,13 @@ def element(kind: Kind, index: int) -> Kind:
     return item_of(kind)
 
 
+def function_behind(kind: Kind) -> Function | None:
+    """The project's own function that a value of this kind calls, through whatever transforms."""
+    while isinstance(kind, Transformed):
+        kind = kind.base
+    return kind.target if isinstance(kind, Routine) and isinstance(kind.target, Function) else None
+
+
 def is_device(kind: Kind) -> bool:
     """Whether a value is known to live on the device: an array, or a pytree of arrays."""
     match kind:
